@@ -110,7 +110,7 @@ def test_every_error_has_a_documented_exit_code() -> None:
 def _variables_of(text: str) -> set[str]:
     """Virtoll's own variables, and whatever is asked of ``os.environ`` by a literal name."""
     found = set(re.findall(r"\bVIRTOLL_[A-Z_]+\b", text))
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(text if "os.environ" in text else "")):
         asked = node.args[0] if isinstance(node, ast.Call) and node.args else None
         if isinstance(asked, ast.Constant) and ast.unparse(node).startswith("os.environ."):
             found.add(str(asked.value))

@@ -7,6 +7,7 @@ imports for type checking included. The rules that the table itself must keep ar
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -69,7 +70,8 @@ def room_of(module: str) -> str:
     return [*module.split("."), "__init__"][1]
 
 
-def imports_of(text: str, modules: frozenset[str]) -> set[tuple[str, int]]:
+@functools.cache
+def imports_of(text: str, modules: frozenset[str]) -> frozenset[tuple[str, int]]:
     """Every module of Virtoll that a source text imports, anywhere in it, with the line."""
     found: set[tuple[str, int]] = set()
     for node in ast.walk(ast.parse(text)):
@@ -79,7 +81,7 @@ def imports_of(text: str, modules: frozenset[str]) -> set[tuple[str, int]]:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 found.add((inner if inner in modules else node.module, node.lineno))
-    return {(name, line) for name, line in found if name.split(".")[0] == "virtoll"}
+    return frozenset((name, line) for name, line in found if name.split(".")[0] == "virtoll")
 
 
 def modules_of(files: Iterable[Path]) -> frozenset[str]:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -100,8 +102,11 @@ def test_set_up_installs_every_program_that_is_named() -> None:
     there = programs_of(with_dependencies(packages))
     assert {"runc", "mke2fs", "tshark", "sshd", "cpio", "ps"} <= there
     toolchains = {path.name for folder in fresh.toolchains().values() for path in (Path(folder) / "bin").iterdir()}
-    sources = [path for folder in ("src", "tests", "tools") for path in (ROOT / folder).rglob("*.py")]
-    named = {name for path in sources for name in named_programs(path.read_text(encoding="utf-8"))}
-    here = {name for name in named if "/" not in name and shutil.which(name) is not None}
-    missing = sorted(here - there - toolchains - NO_PROGRAMS.keys() - {Path(sys.executable).name})
+    here = {file.name for folder in os.get_exec_path() if Path(folder).is_dir() for file in Path(folder).iterdir()}
+    others = here - there - toolchains - NO_PROGRAMS.keys() - {Path(sys.executable).name}
+    files = (path for folder in ("src", "tests", "tools") for path in (ROOT / folder).rglob("*.py"))
+    texts = (path.read_text(encoding="utf-8") for path in files)
+    naming = (text for text in texts if others & set(re.findall(r"""["']([^"'\s/]+)["']""", text)))
+    named = {name for text in naming for name in named_programs(text)}
+    missing = sorted(name for name in named & others if shutil.which(name) is not None)
     assert missing == [], f"no step of the set-up installs them: {missing}"

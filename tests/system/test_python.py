@@ -26,9 +26,10 @@ NAMES = ("json", "types", "signal", "re", "typing", "runpy", "sitecustomize", "u
 
 def arguments_with_python(file: Path) -> list[str]:
     """The places in a file where this Python is a word of an argument list, as ``file:line``."""
+    text = file.read_text(encoding="utf-8")
     return [
         f"{file}:{node.lineno}"
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(text if "executable" in text else ""))
         if isinstance(node, ast.List | ast.Tuple)
         and any(isinstance(word, ast.Attribute) and word.attr == "executable" for word in node.elts)
     ]
