@@ -40,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         control="model-again",
         blocks=4,
     )
-    finished = virtoll("run", file, runs=folder / "runs")
+    finished = in_process("run", file, runs=folder / "runs")
     assert finished.returncode == 0, finished.stderr
     return folder / "runs"
 
@@ -176,7 +176,7 @@ def test_each_source_of_schlosser_has_an_egress_as_in_the_paper() -> None:
 
 @pytest.mark.network
 def test_images_are_listed_and_shown() -> None:
-    assert virtoll("image", "build", "tiny").returncode == 0
+    assert in_process("image", "build", "tiny").returncode == 0
     rows = {row["image"]: row for row in as_json("image", "list")}
     assert list(rows) == ["tiny", "debug", "full", "full-non-free"]
     assert rows["tiny"]["built"]
@@ -274,7 +274,7 @@ def test_a_plan_says_which_difference_an_earlier_run_lets_it_show(runs: Path, tm
 
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
-    finished = virtoll("run", file, runs=tmp_path / "runs")
+    finished = in_process("run", file, runs=tmp_path / "runs")
     assert "\x1b" not in finished.stdout
     lines = finished.stdout.splitlines()
     assert lines[0] == "example: Is it so?"
@@ -380,7 +380,7 @@ def test_what_belongs_into_a_lab_is_refused_outside(tmp_path: Path, command: str
         "in-lab-resume": ["x"],
         "in-lab-shell": ["netns"],
     }
-    finished = virtoll(command, *arguments[command], changed={"VIRTOLL_LAB": "virtoll-0123456789ab"})
+    finished = in_process(command, *arguments[command], changed={"VIRTOLL_LAB": "virtoll-0123456789ab"})
     assert_refused(finished, "lab")
     assert not (tmp_path / "run").exists()
 

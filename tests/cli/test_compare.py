@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import in_process, virtoll
+from tests.support.commands import in_process
 from tests.support.facts import assert_facts, assert_refused, refused
 from tests.support.synthetic_run import Truth, write
 
@@ -59,7 +59,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         blocks=3,
         rounds=3,
     )
-    ran = virtoll("run", two, "--into", folder / "two", "--against", "cost=1.1", "--quiet")
+    ran = in_process("run", two, "--into", folder / "two", "--against", "cost=1.1", "--quiet")
     assert ran.returncode == 0, ran.stderr
     return folder
 

@@ -54,7 +54,8 @@ def test_an_experiment_is_measured_from_a_deleted_folder(tmp_path: Path) -> None
     (tmp_path / "gone").mkdir()
     words = ("run", file, "--into", tmp_path / "made", "--quiet")
     finished = shell('rmdir "$PWD"; exec "$@"', *words, cwd=tmp_path / "gone")
-    assert (finished.returncode, finished.stderr) == (0, "")
+    page = tmp_path / "made" / "report" / "index.html"
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, f"{page}\n", "")
     assert overview(tmp_path / "made").state == "complete"
 
 

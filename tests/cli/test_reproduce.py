@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import in_process, virtoll
+from tests.support.commands import in_process
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused, missing_facts
 from tests.support.model_runs import StopAfter
@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def reproduce(into: Path, *arguments: str | Path) -> Any:
-    return virtoll("reproduce", STUDY, "--into", into, *arguments)
+    return in_process("reproduce", STUDY, "--into", into, *arguments)
 
 
 def given(files: tuple[Path, Path]) -> list[str | Path]:
@@ -58,11 +58,20 @@ def records(folder: Path) -> bytes:
     return (folder / "trials.jsonl").read_bytes()
 
 
-def test_each_experiment_is_measured_once_and_one_page_has_them_all(tmp_path: Path, files: tuple[Path, Path]) -> None:
+def test_each_is_measured_once_or_resumed_and_one_page_has_them_all(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    """A kill leaves the state ``running`` and at most half a record at the end; no finished trial is lost."""
     into = tmp_path / "all"
+    with pytest.raises(KeyboardInterrupt):
+        measured(files[0], into / "jobs", StopAfter(3))
+    kept = records(into / "jobs")
+    assert kept.count(b"\n") == 3
+    with (into / "jobs" / "trials.jsonl").open("ab") as file:
+        file.write(b'{"trial": 3, "blo')
     first = reproduce(into, *given(files))
     assert first.returncode == 0, first.stderr
     before = [records(into / name) for name in ("jobs", "frames")]
+    assert before[0].startswith(kept)
+    assert {RunFolder.open(into / name).state().state for name in ("jobs", "frames")} == {"complete"}
     page = (into / "report" / "index.html").read_text(encoding="utf-8")
     assert 'href="../../jobs/report/index.html"' not in page
     assert 'href="../jobs/report/index.html"' in page
@@ -72,21 +81,6 @@ def test_each_experiment_is_measured_once_and_one_page_has_them_all(tmp_path: Pa
     assert again.returncode == 0, again.stderr
     assert_facts(again.stderr, into / "jobs", into / "frames")
     assert [records(into / name) for name in ("jobs", "frames")] == before
-
-
-def test_what_a_kill_cut_off_is_resumed_and_no_finished_trial_is_lost(tmp_path: Path, files: tuple[Path, Path]) -> None:
-    """A kill leaves the state ``running`` and at most half a record at the end."""
-    into = tmp_path / "all"
-    with pytest.raises(KeyboardInterrupt):
-        measured(files[0], into / "jobs", StopAfter(3))
-    kept = records(into / "jobs")
-    assert kept.count(b"\n") == 3
-    with (into / "jobs" / "trials.jsonl").open("ab") as file:
-        file.write(b'{"trial": 3, "blo')
-    finished = reproduce(into, *given(files))
-    assert finished.returncode == 0, finished.stderr
-    assert records(into / "jobs").startswith(kept)
-    assert {RunFolder.open(into / name).state().state for name in ("jobs", "frames")} == {"complete"}
 
 
 def test_what_cannot_be_resumed_ends_it_and_what_is_finished_stays(tmp_path: Path, files: tuple[Path, Path]) -> None:

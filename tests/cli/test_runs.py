@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.support import experiments
-from tests.support.commands import VIRTOLL, environment, in_process, virtoll
+from tests.support.commands import VIRTOLL, environment, in_process
 from tests.support.experiments import fake
 from tests.support.facts import Command, assert_facts, assert_refused, refused
 
@@ -30,9 +30,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of one experiment; the first made has the last name."""
     folder = tmp_path_factory.mktemp("listed")
     file = experiments.write(folder, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
-    first = virtoll("run", file, "--into", folder / "runs" / "z-first", "--blocks", "3", "--seed", "9")
+    first = in_process("run", file, "--into", folder / "runs" / "z-first", "--blocks", "3", "--seed", "9")
     assert first.returncode == 0, first.stderr
-    second = virtoll("run", file, "--into", folder / "runs" / "a-second", "--platform", "model,other")
+    second = in_process("run", file, "--into", folder / "runs" / "a-second", "--platform", "model,other")
     assert second.returncode == 0, second.stderr
     return folder / "runs"
 
@@ -127,5 +127,5 @@ def test_a_run_whose_reader_goes_away_is_interrupted_and_resumed(tmp_path: Path)
     state = RunFolder.open(run).state()
     assert state.state == "interrupted"
     assert_facts(str(state.reason), "standard output")
-    assert virtoll("resume", run).returncode == 0
+    assert in_process("resume", run).returncode == 0
     assert overview(run).finished == overview(run).planned == 80

@@ -6,8 +6,8 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.support import experiments
-from tests.support.commands import VIRTOLL, environment, virtoll
+from tests.support import model_runs
+from tests.support.commands import VIRTOLL, environment
 from tests.support.experiments import fake
 from tests.support.facts import Command, assert_facts
 
@@ -17,13 +17,14 @@ from virtoll.runfolder.writer import writing
 REFRESH = '<meta http-equiv="refresh"'
 
 
+def two_models(into: Path) -> RunFolder:
+    """A finished run of four trials."""
+    return model_runs.run(into, platforms=[fake("model"), fake("other")], workloads=["superpi"])
+
+
 def test_a_watch_shows_each_trial_and_the_end_and_writes_nothing(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
-    quiet = virtoll("run", file, "--into", run, "--quiet")
-    page = run / "report" / "index.html"
-    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, f"{page}\n", "")
-    folder, trials = RunFolder.open(run), run / "trials.jsonl"
+    folder, trials = two_models(run), run / "trials.jsonl"
     lines = trials.read_bytes().splitlines(keepends=True)
     trials.write_bytes(b"".join(lines[:2]))
     folder.set_state("running", None)
@@ -53,9 +54,7 @@ def test_a_watch_shows_each_trial_and_the_end_and_writes_nothing(tmp_path: Path)
 
 def test_the_page_grows_with_the_run_and_the_watch_ends_with_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    file = experiments.write(tmp_path, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
-    assert virtoll("run", file, "--into", run).returncode == 0
-    folder, trials, page = RunFolder.open(run), run / "trials.jsonl", run / "report" / "index.html"
+    folder, trials, page = two_models(run), run / "trials.jsonl", run / "report" / "index.html"
     lines = trials.read_text(encoding="utf-8").splitlines(keepends=True)
     trials.write_text("".join(lines[:2]), encoding="utf-8")
     folder.set_state("running", None)

@@ -28,12 +28,6 @@ NAMES: tuple[FormName, ...] = get_args(FormName)
 Found = dict[str, tuple[int, int, int, str]]
 
 
-@pytest.fixture
-def image(backed_cache: Cache, fake_agent: Path) -> GuestImage:
-    """An image with files, programs and links, whose agent is never started."""
-    return prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
-
-
 def require(name: FormName) -> None:
     """Skip where the form's program is not installed."""
     program = {"ext4": "debugfs", "erofs": "mkfs.erofs", "oci": "true", "tar": "true"}[name]
@@ -55,9 +49,11 @@ def tree(root: Path, *, owned: bool = True) -> Found:
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can unpack other users' files as theirs")
 @pytest.mark.parametrize("name", NAMES)
-def test_each_form_holds_the_folders_files(image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
+def test_each_form_holds_the_folders_files(
+    debug_image: GuestImage, cache: Cache, tmp_path: Path, name: FormName
+) -> None:
     require(name)
-    form, unpacked = image_form(image, name, cache=cache), tmp_path / "unpacked"
+    form, unpacked = image_form(debug_image, name, cache=cache), tmp_path / "unpacked"
     unpacked.mkdir()
     match name:
         case "ext4":
@@ -73,55 +69,56 @@ def test_each_form_holds_the_folders_files(image: GuestImage, cache: Cache, tmp_
                 layer.extractall(unpacked, numeric_owner=True)
         case "tar":
             subprocess.run(["tar", "-x", "-f", form.file, "-C", unpacked], check=True, capture_output=True)
-    assert tree(unpacked) == tree(image.root, owned=False)
+    assert tree(unpacked) == tree(debug_image.root, owned=False)
 
 
 @pytest.mark.parametrize("form", ["initramfs", "disk_initramfs"])
-def test_the_initramfs_holds_them_too(image: GuestImage, form: str) -> None:
+def test_the_initramfs_holds_them_too(debug_image: GuestImage, form: str) -> None:
     def content(entry: bytes, mode: int) -> str:
         return entry.decode() if stat.S_ISLNK(mode) else "" if stat.S_ISDIR(mode) else hashlib.sha256(entry).hexdigest()
 
     entries = {
         one.path: (one.mode, 0, 0, content(one.content, one.mode))
-        for one in read_archive(getattr(image, form).read_bytes())
+        for one in read_archive(getattr(debug_image, form).read_bytes())
     }
     own = {path for path in entries if path == "dev/console" or path == "lib" or path.startswith("lib/")}
-    assert {path: entry for path, entry in entries.items() if path not in own} == tree(image.root, owned=False)
+    assert {path: entry for path, entry in entries.items() if path not in own} == tree(debug_image.root, owned=False)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_two_makings_give_the_same_bytes(image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
+def test_two_makings_give_the_same_bytes(debug_image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
     require(name)
-    first = image_form(image, name, cache=cache)
+    first = image_form(debug_image, name, cache=cache)
     copied = tmp_path / "another place"
-    shutil.copytree(image.root, copied, symlinks=True)
+    shutil.copytree(debug_image.root, copied, symlinks=True)
     for path in copied.rglob("*"):
         os.utime(path, (23, 42), follow_symlinks=False)
-    again = image_form(dataclasses.replace(image, root=copied), name, cache=Cache(tmp_path / "other"))
+    again = image_form(dataclasses.replace(debug_image, root=copied), name, cache=Cache(tmp_path / "other"))
     assert again.digest == first.digest == f"sha256:{file_digest(first.file)}"
     assert again.file != first.file
-    assert made_forms(image, cache) == (first,)
+    assert made_forms(debug_image, cache) == (first,)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_form_is_made_anew(image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
+def test_a_damaged_form_is_made_anew(debug_image: GuestImage, cache: Cache, tmp_path: Path, name: FormName) -> None:
     require(name)
-    form = image_form(image, name, cache=cache)
+    form = image_form(debug_image, name, cache=cache)
     messages: list[str] = []
-    assert image_form(image, name, cache=cache, progress=messages.append) == form
+    assert image_form(debug_image, name, cache=cache, progress=messages.append) == form
     assert messages == []
     with form.file.open("r+b") as file:
         file.seek(form.file.stat().st_size // 2)
         file.write(b"damaged")
-    elsewhere = image_form(image, name, cache=Cache(tmp_path / "mine", (cache.home,)))
+    elsewhere = image_form(debug_image, name, cache=Cache(tmp_path / "mine", (cache.home,)))
     assert elsewhere.file.is_relative_to(tmp_path / "mine")
-    assert image_form(image, name, cache=cache, progress=messages.append) == form
+    assert image_form(debug_image, name, cache=cache, progress=messages.append) == form
     (message,) = messages
     assert_facts(message, name, "debug")
     assert f"sha256:{file_digest(form.file)}" == form.digest == elsewhere.digest
 
 
-def test_a_damaged_image_is_built_anew(image: GuestImage, backed_cache: Cache, fake_agent: Path) -> None:
+def test_a_damaged_image_is_built_anew(backed_cache: Cache, fake_agent: Path) -> None:
+    image = prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
     before = image.initramfs.read_bytes()
     image.initramfs.write_bytes(before[:-1] + b"x")
     again = prepare_image("debug", kernel=True, cache=backed_cache, agent=fake_agent)
@@ -132,17 +129,17 @@ def test_a_damaged_image_is_built_anew(image: GuestImage, backed_cache: Cache, f
 
 @pytest.mark.parametrize(("name", "package"), [("ext4", "e2fsprogs"), ("erofs", "erofs-utils")])
 def test_a_missing_program_is_named_with_its_package(
-    image: GuestImage, cache: Cache, monkeypatch: pytest.MonkeyPatch, name: FormName, package: str
+    debug_image: GuestImage, cache: Cache, monkeypatch: pytest.MonkeyPatch, name: FormName, package: str
 ) -> None:
     # Folders that are searched besides PATH, whatever it is.
     monkeypatch.setattr("virtoll.image.debian._SYSTEM_FOLDERS", "")
     monkeypatch.setenv("PATH", "/nowhere")
     with refused(name, "'virtoll setup --platforms'", package, error=ImageError):
-        image_form(image, name, cache=cache)
+        image_form(debug_image, name, cache=cache)
 
 
-def test_the_oci_form_is_a_layout_whose_digests_are_right(image: GuestImage, cache: Cache) -> None:
-    form = image_form(image, "oci", cache=cache)
+def test_the_oci_form_is_a_layout_whose_digests_are_right(debug_image: GuestImage, cache: Cache) -> None:
+    form = image_form(debug_image, "oci", cache=cache)
     with tarfile.open(form.file) as archive:
         files = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
     for path, content in files.items():
