@@ -9,11 +9,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.facts import assert_facts, refused
 
 from virtoll.campaign.requirements import needs_kernel
@@ -62,57 +61,41 @@ def test_an_image_without_it_refuses_to_hand_it_out(tmp_path: Path, monkeypatch:
 def few(folder: Path, platforms: Sequence[str]) -> Path:
     """An experiment of few digits on these platforms."""
     workloads = [{"workload": "superpi", "digits": 1000}]
-    return experiments.write(folder, name="few", platforms=list(platforms), blocks=1, rounds=None, workloads=workloads)
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Any:
-    """Runs platforms with an empty cache where there is no apt, no dpkg and no way out; its manifest and trials."""
-    if not built_agent().exists():
-        pytest.skip("no agent is built: make agent")
-
-    def measured(*platforms: str) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
-        file, folder = few(tmp_path, platforms), tmp_path / "run"
-        command = [sys.executable, "-m", "virtoll", "run", str(file), "--into", str(folder)]
-        answer = subprocess.run(
-            ["unshare", "--mount", sys.executable, "-c", WITHOUT_DEBIAN, *command],
-            env=os.environ | {"VIRTOLL_CACHE": str(tmp_path / "cache"), "http_proxy": "http://127.0.0.1:9"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-        trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
-        return json.loads((folder / "manifest.json").read_text(encoding="utf-8")), trials, answer.stderr
-
-    return measured
+    return experiments.write(folder, name="few", platforms=list(platforms), blocks=1, workloads=workloads)
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts of its own without a user namespace need root")
 @pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed")
-def test_containers_are_measured_without_debian_and_no_kernel_is_fetched(run: Any, tmp_path: Path) -> None:
-    manifest, trials, _ = run("native", "netns", "runc")
-    assert {(one["platform"], one["status"]) for one in trials} == {(one, "ok") for one in ("native", "netns", "runc")}
-    assert "kernel" not in manifest["image"]
-    assert set(manifest["image"]["forms"]) == {"folder"}
-    kinds = {path.name.partition("-")[0] for path in (tmp_path / "cache" / "refs").iterdir()}
-    assert kinds == {"image"}, "and neither a package, a kernel nor what machines boot"
-
-
-@pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts of its own without a user namespace need root")
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs QEMU")
-def test_a_missing_kernel_costs_the_machines_alone(run: Any) -> None:
-    manifest, trials, errors = run("native", "netns", "qemu-tcg")
-    assert "kernel" not in manifest["image"]
-    outcomes = {one["platform"]: (one["status"], one["reason"]) for one in trials}
-    assert outcomes["native"][0] == outcomes["netns"][0] == "ok"
-    status, reason = outcomes["qemu-tcg"]
-    assert status == "skipped"
+@pytest.mark.skipif(not built_agent().exists(), reason="no agent is built: make agent")
+def test_without_debian_a_missing_kernel_costs_the_machines_alone(tmp_path: Path) -> None:
+    """With an empty cache where there is no apt, no dpkg and no way out."""
+    containers = ("native", "netns", "runc")
+    file, folder = few(tmp_path, [*containers, "qemu-tcg"]), tmp_path / "run"
+    command = [sys.executable, "-m", "virtoll", "run", str(file), "--into", str(folder)]
+    answer = subprocess.run(
+        ["unshare", "--mount", sys.executable, "-c", WITHOUT_DEBIAN, *command],
+        env=os.environ | {"VIRTOLL_CACHE": str(tmp_path / "cache"), "http_proxy": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {(one["platform"], one["status"]) for one in trials} == {
+        *((name, "ok") for name in containers),
+        ("qemu-tcg", "skipped"),
+    }
+    (reason,) = {one["reason"] for one in trials if one["platform"] == "qemu-tcg"}
     facts = ("kernel", "deb.debian.org", "http_proxy", "VIRTOLL_KERNEL")
     assert_facts(reason, *facts)
-    assert_facts(errors, *facts)
+    assert_facts(answer.stderr, *facts)
+    image = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["image"]
+    assert "kernel" not in image
+    assert set(image["forms"]) == {"folder"}
+    kinds = {path.name.partition("-")[0] for path in (tmp_path / "cache" / "refs").iterdir()}
+    assert kinds == {"image"}, "and neither a package, a kernel nor what machines boot"
 
 
 @pytest.mark.parametrize(("platforms", "named"), [(["native", "netns"], False), (["native", "qemu-tcg"], True)])
@@ -122,8 +105,8 @@ def test_the_plan_names_what_machines_will_download(
     monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     file = few(tmp_path, platforms)
-    assert ("guest kernel" in virtoll("plan", str(file)).stdout) is named
-    as_json = json.loads(virtoll("plan", str(file), "--json").stdout)["kernel_download"]
+    assert ("guest kernel" in in_process("plan", str(file)).stdout) is named
+    as_json = json.loads(in_process("plan", str(file), "--json").stdout)["kernel_download"]
     assert (as_json is not None and as_json["bytes"] > 10**7) is named
 
 
