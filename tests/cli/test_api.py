@@ -25,21 +25,27 @@ PAGE = ROOT / "docs" / "python.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+PROGRAM = """
+import contextlib, json, sys
+for number, example in enumerate(json.loads(sys.argv[1])):
+    with open(f"{number}.txt", "w") as file, contextlib.redirect_stdout(file):
+        exec(compile(example, f"example {number}", "exec"), {"__name__": "__main__"})
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the page's examples have run, one after the other; what each printed is in a file."""
+    """Where the page's examples have run, each with names of its own; what each printed is in a file."""
     place = tmp_path_factory.mktemp("examples")
-    for number, example in enumerate(EXAMPLES):
-        done = subprocess.run(
-            [sys.executable, "-c", example],
-            cwd=place,
-            env=environment(VIRTOLL_RUNS=str(place), VIRTOLL_CACHE=str(place / "cache")),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        (place / f"{number}.txt").write_text(done.stdout)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(EXAMPLES)],
+        cwd=place,
+        env=environment(VIRTOLL_RUNS=str(place), VIRTOLL_CACHE=str(place / "cache")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     return place
 
 

@@ -315,33 +315,6 @@ def test_what_a_killed_run_left_is_cleaned_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_doctor_says_what_works_here() -> None:
-    """Every platform is tried anew, so this takes as long as the slowest of them."""
-    document = json.loads(virtoll("doctor", "--json").stdout)
-    assert (document["schema"], document["version"], document["works"]) == ("virtoll-doctor", 2, True)
-    platforms = {row["platform"]: row for row in document["platforms"]}
-    assert list(platforms) == list(PLATFORMS)
-    assert platforms["native"]["available"]
-    for row in platforms.values():
-        assert row["available"] == (row["reason"] is None) == (row["remedy"] == ""), row
-        assert row["without_root"]["works"] or row["without_root"]["reason"], row
-    if os.geteuid() == 0 and platforms["native"]["without_root"]["works"] is not None:
-        assert platforms["native"]["without_root"]["works"]
-        assert platforms["netns"]["without_root"]["works"]
-    checks = {row["check"]: row for row in document["host"]}
-    assert {"user", "tools", "kernel", "CPUs", "cgroups", "tuning"} <= set(checks)
-    for row in (*checks.values(), *document["hypervisors"]):
-        assert row["found"], row
-        assert row["good"] != bool(row["remedy"]), row
-    hypervisors = {row["check"]: row["good"] for row in document["hypervisors"]}
-    assert list(hypervisors) == ["KVM", "Xen", "VirtualBox", "VMware ESXi", "libvirt", "OpenVZ", "Linux-VServer"]
-    of_kvm = ("qemu-kvm", "firecracker", "cloud-hypervisor")
-    assert hypervisors["KVM"] == any(platforms[name]["available"] for name in of_kvm), "what boots decides"
-
-
-@pytest.mark.lab
 @pytest.mark.root
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("platform", ["netns", "qemu-tcg:nic=e1000"])

@@ -7,14 +7,12 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 from tests.support.commands import in_process, virtoll, with_mounts
 from tests.support.facts import Command, assert_facts, assert_refused, missing_facts, refused
-from tests.support.playground import playground
 
 from virtoll.cli import doctor, doctor_page, output
 from virtoll.cli.doctor import Check, Diagnosis, Tried, chosen, install_commands, needs_kernel, settled
@@ -310,14 +308,14 @@ def test_without_user_namespaces_the_setting_that_forbids_them_is_named(
 def test_programs_that_path_does_not_find_are_no_missing_ones(tmp_path: Path) -> None:
     """As behind sudo, or for a user without /usr/sbin: nothing is tried, and nothing is to be installed."""
     changed = {"PATH": str(tmp_path), "SUDO_USER": "somebody"}
-    finished = virtoll("doctor", "--json", changed=changed)
+    finished = in_process("doctor", "--json", changed=changed)
     assert finished.returncode == 1, finished.stderr
     document = json.loads(finished.stdout)
     checks = {row["check"]: row for row in document["host"]}
     assert_facts(checks["tools"]["found"], "PATH", "ip", "mount")
     assert_facts(checks["tools"]["remedy"], "PATH", "sudo", "secure_path", "/etc/sudoers")
     assert (document["platforms"], document["install"]) == ([], [])
-    measured = virtoll("run", "quick", "--into", tmp_path / "run", changed=changed)
+    measured = in_process("run", "quick", "--into", tmp_path / "run", changed=changed)
     assert_refused(measured, "PATH", "secure_path")
     assert measured.stderr.count("virtoll: ") == 1
     assert not (tmp_path / "run").exists()
@@ -361,24 +359,3 @@ def test_without_qemu_the_rest_works_and_its_package_is_named() -> None:
     assert_facts(qemu["reason"], emulator.programs[0])
     assert (qemu["remedy"], qemu["install"]) == (packages.how_to_install(emulator.name), [emulator.name])
     assert document["install"] == install_commands([emulator.name])
-
-
-def platforms_of(output: str) -> dict[str, Any]:
-    """By name, the platforms of the JSON document in an output that may have other lines."""
-    document, _ = json.JSONDecoder().raw_decode(output, output.index("{"))
-    return {row["platform"]: row for row in document["platforms"]}
-
-
-@pytest.mark.lab
-@pytest.mark.root
-def test_an_ordinary_user_finds_out_the_same_as_root_does_as_nobody() -> None:
-    names = ("netns", "docker")
-    as_root = platforms_of(virtoll("doctor", *names, "--json").stdout)
-    with playground(root=False) as place:
-        doctor = place.run("doctor", *names, "--json")
-    as_user = platforms_of(doctor.said)
-    assert doctor.process.returncode == 1
-    assert (as_user["netns"]["available"], as_user["docker"]["available"]) == (True, False)
-    if as_root["docker"]["available"] and as_root["netns"]["without_root"]["works"]:
-        assert as_user["docker"]["reason"] == as_root["docker"]["without_root"]["reason"]
-        assert_facts(as_user["docker"]["reason"], "root")

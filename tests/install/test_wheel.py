@@ -103,12 +103,24 @@ def test_the_licences_name_what_the_lock_pins() -> None:
     subprocess.run([sys.executable, "tools/licences.py", "--check"], cwd=ROOT, check=True)
 
 
-@pytest.mark.parametrize(("number", "machine"), [(62, "x86_64"), (183, "aarch64")])
-def test_the_agents_head_decides_the_tag(source: Path, tmp_path: Path, number: int, machine: str) -> None:
-    assert build_wheel(source, program(tmp_path, elf(number, 1)), tmp_path / "dist").returncode == 0
-    (made,) = (tmp_path / "dist").iterdir()
-    kinds = ".".join(f"{kind}_{machine}" for kind in ("manylinux_2_17", "manylinux2014", "musllinux_1_1"))
-    assert made.name == f"virtoll-0.1.0-py3-none-{kinds}.whl"
+@pytest.fixture(scope="module")
+def wheel_of_arm(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same source with an agent of the other machine and with the manual pages, which lie beside the wheel."""
+    folder = tmp_path_factory.mktemp("arm")
+    (folder / "man").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        load_tool("manual").write(folder / "man")
+    finished = build_wheel(source, program(folder, elf(183, 1)), folder / "dist", manual=folder / "man")
+    assert finished.returncode == 0, finished.stderr
+    (made,) = (folder / "dist").iterdir()
+    return made
+
+
+def test_the_agents_head_decides_the_tag(wheel: Path, wheel_of_arm: Path) -> None:
+    for made, machine in ((wheel, "x86_64"), (wheel_of_arm, "aarch64")):
+        kinds = ".".join(f"{kind}_{machine}" for kind in ("manylinux_2_17", "manylinux2014", "musllinux_1_1"))
+        assert made.name == f"virtoll-0.1.0-py3-none-{kinds}.whl"
 
 
 def test_the_same_source_gives_the_same_bytes(source: Path, wheel: Path, tmp_path: Path) -> None:
@@ -120,24 +132,23 @@ def test_the_same_source_gives_the_same_bytes(source: Path, wheel: Path, tmp_pat
     assert (tmp_path / "dist" / wheel.name).read_bytes() == wheel.read_bytes()
 
 
-def test_manual_pages_are_where_pipx_and_man_look_for_them(
-    source: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_manual_pages_is_refused(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "man").mkdir()
+    finished = build_wheel(source, program(tmp_path, elf(62, 1)), tmp_path / "dist", manual=tmp_path / "man")
+    assert_facts(refusal(finished), "VIRTOLL_MAN", tmp_path / "man", "'make man'")
+
+
+def test_manual_pages_are_where_pipx_and_man_look_for_them(wheel: Path, wheel_of_arm: Path) -> None:
     """Below `share` of the environment; without the folder's name the wheel has none, whatever lies in build/."""
-    manual, agent, target = tmp_path / "man", program(tmp_path, elf(62, 1)), tmp_path / "dist"
-    manual.mkdir()
-    assert_facts(refusal(build_wheel(source, agent, target, manual=manual)), "VIRTOLL_MAN", manual, "'make man'")
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    load_tool("manual").write(manual)
-    finished = build_wheel(source, agent, target, manual=manual)
-    assert finished.returncode == 0, finished.stderr
-    with zipfile.ZipFile(target / wheel.name) as archive, zipfile.ZipFile(wheel) as bare:
+    pages = list((wheel_of_arm.parent.parent / "man").iterdir())
+    with zipfile.ZipFile(wheel_of_arm) as archive, zipfile.ZipFile(wheel) as bare:
         added = {info.filename: info.external_attr >> 16 & 0o777 for info in archive.infolist()}
         for name in bare.namelist():
             del added[name]
         place = "virtoll-0.1.0.data/data/share/man/man1"
-        assert added == {f"{place}/{page.name}": 0o644 for page in manual.iterdir()}
-        assert archive.read(f"{place}/virtoll-run.1") == (manual / "virtoll-run.1").read_bytes()
+        assert added == {f"{place}/{page.name}": 0o644 for page in pages}
+        page = next(page for page in pages if page.name == "virtoll-run.1")
+        assert archive.read(f"{place}/virtoll-run.1") == page.read_bytes()
 
 
 @pytest.mark.parametrize(

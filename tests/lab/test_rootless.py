@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import DEADLINE_SECONDS
+from tests.support.commands import virtoll, with_mounts
 from tests.support.facts import assert_facts
 from tests.support.guests import HELD_UP
 from tests.support.playground import Playground, playground
@@ -30,18 +31,46 @@ def place() -> Iterator[Playground]:
         yield made
 
 
-def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> None:
-    doctor = place.run("doctor", "--json", silence_seconds=DEADLINE_SECONDS)  # it speaks when all has been tried
-    document = json.loads(doctor.said[doctor.said.index("{") :])
-    user = {row["check"]: row["found"] for row in document["host"]}["user"]
+def assert_says_what_works(document: dict[str, Any]) -> None:
+    """Every platform was tried, as root and as nobody, and each finding has its reason and remedy."""
+    assert (document["schema"], document["version"], document["works"]) == ("virtoll-doctor", 2, True)
+    platforms = {row["platform"]: row for row in document["platforms"]}
+    assert list(platforms) == list(PLATFORMS)
+    assert platforms["native"]["available"]
+    for row in platforms.values():
+        assert row["available"] == (row["reason"] is None) == (row["remedy"] == ""), row
+        assert row["without_root"]["works"] or row["without_root"]["reason"], row
+    checks = {row["check"]: row for row in document["host"]}
+    assert {"user", "tools", "kernel", "CPUs", "cgroups", "tuning"} <= set(checks)
+    for row in (*checks.values(), *document["hypervisors"]):
+        assert row["found"], row
+        assert row["good"] != bool(row["remedy"]), row
+    hypervisors = {row["check"]: row["good"] for row in document["hypervisors"]}
+    assert list(hypervisors) == ["KVM", "Xen", "VirtualBox", "VMware ESXi", "libvirt", "OpenVZ", "Linux-VServer"]
+    of_kvm = ("qemu-kvm", "firecracker", "cloud-hypervisor")
+    assert hypervisors["KVM"] == any(platforms[name]["available"] for name in of_kvm), "what boots decides"
+
+
+def test_what_the_doctor_says_of_an_ordinary_user_is_so(place: Playground) -> None:
+    """Root's doctor tries each platform as nobody too; the user's own doctor and the user's run find the same."""
+    open_to_all = with_mounts([f"mount --bind {place.base / 'tun'} /dev/net/tun"])
+    document = json.loads(virtoll("doctor", "--json", way=open_to_all).stdout)
+    assert_says_what_works(document)
+    rows = {row["platform"]: row["without_root"] for row in document["platforms"]}
+    assert rows["native"]["works"]
+    assert rows["netns"]["works"]
+    doctor = place.run("doctor", "netns", "docker", "--json")
+    asked, _ = json.JSONDecoder().raw_decode(doctor.said, doctor.said.index("{"))
+    assert doctor.process.returncode == 1, "docker needs root"
+    user = {row["check"]: row["found"] for row in asked["host"]}["user"]
     assert_facts(user, "ordinary user")
-    rows = {row["platform"]: row for row in document["platforms"]}
-    assert list(rows) == list(PLATFORMS)
-    for row in rows.values():
+    own = {row["platform"]: row for row in asked["platforms"]}
+    assert (own["netns"]["available"], own["docker"]["available"]) == (True, False)
+    assert_facts(own["docker"]["reason"], "root")
+    for row in own.values():
         assert row["without_root"]["works"] == row["available"], row
-        assert row["available"] or row["without_root"]["reason"], row
-    assert rows["native"]["available"]
-    assert rows["netns"]["available"]
+    if next(row["available"] for row in document["platforms"] if row["platform"] == "docker"):
+        assert own["docker"]["reason"] == rows["docker"]["reason"]
     real = [
         name
         for name, kind in PLATFORMS.items()
@@ -62,9 +91,9 @@ def test_what_the_doctor_says_to_an_ordinary_user_is_so(place: Playground) -> No
     assert_facts(half.reason or "", "cpu_max", "root")
     assert set(found) == set(real)
     for name, trial in found.items():
-        assert trial.status == ("ok" if rows[name]["available"] else "skipped"), (name, trial.reason)
+        assert trial.status == ("ok" if rows[name]["works"] else "skipped"), (name, trial.reason)
     weighed = {one.platform: one for one in RunFolder.open(place.runs / "run").footprints() if one.when == "idle"}
-    assert set(weighed) == {name for name in real if rows[name]["available"]}
+    assert set(weighed) == {name for name in real if rows[name]["works"]}
     for one in weighed.values():
         assert one.processes, one.platform
         assert all(process.pss_bytes for process in one.processes), "its own processes' memory may be read"
