@@ -24,6 +24,30 @@ def run_session() -> Iterator[RunSession]:
         yield made
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_drawer() -> Iterator[None]:
+    """One process draws all reports that tests make in their own process, from the first report to the session's end.
+
+    It takes a second to start. `test_drawer` tests the processes that the product starts and ends.
+    """
+    if inside_lab() is not None:  # no test there makes a report in its own process
+        yield
+        return
+    from tests.support.drawings import drawn_by_one_process
+
+    with drawn_by_one_process():
+        yield
+
+
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Reports have blank figures: drawing takes most of a report's time, and these tests look at no figure."""
+    from tests.support.drawings import Blank, drawn_by
+
+    with drawn_by(Blank):
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """The labs run in the background, and begin before the first test."""

@@ -20,7 +20,6 @@ from tests.support.report_page import read_page, texts_of
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.stats.analysis import RunData, analyse
 
-pytestmark = pytest.mark.usefixtures("one_drawer")
 LABELS = ("native", "native-again", "runc", "netns")
 NAMES = [
     "<script>alert(1)</script>",

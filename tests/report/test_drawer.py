@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 from tests.support.drawings import files, rendered
 from tests.support.facts import assert_refused, refused
-from tests.support.synthetic_run import REALISTIC, Truth, write
+from tests.support.synthetic_run import Truth, write
 
 from virtoll.errors import DrawingError, RunFolderError
 from virtoll.lab.inside import with_descendants
-from virtoll.report import build_report
+from virtoll.report import build, build_report
 from virtoll.report.drawing import Drawer
 from virtoll.report.figures.practice import practice
 from virtoll.report.figures.style import Specification, Width
 
-RUN = Truth(REALISTIC, frame_sizes=(64,))
+RUN = Truth({"native": {}, "netns": {}}, control=None, frame_sizes=(64,))
 DEADLINE_SECONDS = 120.0
 
 REPORT_OF = """
@@ -44,6 +44,12 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 from virtoll.cli import main
 main()
 """
+
+
+@pytest.fixture(autouse=True)
+def started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each report starts a process of its own, as outside of tests."""
+    monkeypatch.setattr(build, "Drawer", Drawer)
 
 
 def titled(text: str) -> Any:
@@ -105,25 +111,15 @@ def test_it_draws_what_is_drawn_here_in_the_order_asked_for() -> None:
     assert ">three\\x1b[2J<" in drawings["three\x1b[2J"].svg
 
 
-def test_what_cannot_be_drawn_is_told_and_the_next_is_drawn() -> None:
+def test_it_outlives_a_wrong_figure_and_an_interrupt_and_no_kill() -> None:
     with Drawer() as drawer:
         wrong = drawer.rendered("wrong", lambda _: {"mark": "no such mark", "data": {"values": []}})
         right = drawer.rendered("right", titled("right"))
         with pytest.raises(ValueError, match="figure wrong"):
             _ = wrong.page
         assert ">right<" in right.page
-
-
-def test_an_interrupt_is_not_for_it() -> None:
-    with Drawer() as drawer:
-        assert drawer.rendered("one", practice).pdf
         os.kill(drawer.pid, signal.SIGINT)
-        assert drawer.rendered("two", practice).pdf
-
-
-def test_each_figure_that_a_killed_process_did_not_draw_says_so() -> None:
-    with Drawer() as drawer:
-        drawer.rendered("drawn", practice).page.index("<svg")
+        assert drawer.rendered("uninterrupted", practice).pdf
         os.kill(drawer.pid, signal.SIGKILL)
         for name in ("cost", "order"):
             drawing = drawer.rendered(name, practice)

@@ -17,7 +17,6 @@ from virtoll.report import build_report
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Point
 
-pytestmark = pytest.mark.usefixtures("one_drawer")
 RUNS = RECORDED / "runs"
 LABELS = {
     "models": ["model", "model-again", "model-cost-25"],

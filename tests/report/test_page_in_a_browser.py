@@ -17,7 +17,6 @@ from tests.support.synthetic_run import REALISTIC, Truth, write
 from virtoll.report import browser as browser_files
 from virtoll.report import build_report
 
-pytestmark = pytest.mark.usefixtures("one_drawer")
 MARKUP = "<img src=x onerror=console.log(1)>&'\""
 LONG = "n" * 300
 SEVERAL = {name: REALISTIC[name] for name in ("native", "native-again", "netns", "runc", "qemu-tcg-e1000")}

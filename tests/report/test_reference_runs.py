@@ -10,7 +10,6 @@ import pytest
 from tests.support.commands import in_process
 from tests.support.repository import ROOT
 
-pytestmark = pytest.mark.usefixtures("one_drawer")
 RUNS = ROOT / "reference" / "runs"
 NAMES = sorted(packed.name.removesuffix(".tar.xz") for packed in RUNS.glob("*.tar.xz"))
 

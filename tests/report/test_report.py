@@ -32,7 +32,6 @@ from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import DECIDES_WITHIN
 from virtoll.report.tables import csv_tables
 
-pytestmark = pytest.mark.usefixtures("one_drawer")
 Reports = Callable[[str], ReportResult]
 SMALL = Truth({"native": {}, "native-again": {}, "runc": {}}, frame_sizes=(64,))
 NOT_ON_EVERY_PAGE = {"isolation", "routers_beside", "guests-at-once", "over-vcpus"}

@@ -15,7 +15,6 @@ from tests.support.made_up_run import Made, made_up_run
 from virtoll.report import browser as browser_files
 from virtoll.report import build_reproduction
 
-pytestmark = pytest.mark.usefixtures("one_drawer")
 MARKUP = "<img src=x onerror=console.log(1)>&'\""
 
 

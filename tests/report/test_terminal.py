@@ -11,9 +11,11 @@ import pty
 import re
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,10 @@ from virtoll.report.isolation import isolation_terminal
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.explain_records import CounterReading, CounterSpan, ObservedTrial
 from virtoll.runfolder.scale import ScalePoint
-from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.units import printable
 
-pytestmark = pytest.mark.usefixtures("one_drawer")
+pytestmark = pytest.mark.usefixtures("undrawn")
 LONG = "a-label-that-is-as-long-as-an-experiment-lets-it-be-" + "x" * 11
 NAMES = [
     LONG,
@@ -50,9 +52,24 @@ NAMES = [
 ]
 NEEDS = ("--need", "superpi duration<150ms", "--need", "masr duration<150ms", "--need", "router 64B 1kpps")
 WIDTHS = (40, 80, MOST_COLUMNS)
+ONE_BY_ONE = """
+import json, os, sys
+from virtoll.cli import main, output
+for words, variables in json.loads(sys.argv[1]):
+    sys.argv = ["virtoll", *words]
+    os.environ.update(variables)
+    output.console.cache_clear()
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, words
+    print("\\f", end="", flush=True)
+"""
+"""A process that runs commands as a person starts them, each with more variables; a form feed ends what each says."""
 BESIDE, TWO = Condition("heavy", guests=2), ScalePoint(2, 1, 128 << 20)
 
 
+@cache
 def many(kind: str) -> RunData:
     """A run of 20 platforms with such names, of each scenario."""
     platforms: dict[str, dict[str, Any]] = {"native": {}, "native-again": {}}
@@ -70,6 +87,11 @@ def many(kind: str) -> RunData:
     asked = {"thresholds": ["runc-*:superpi slowdown<1.5x"]} if kind == "alone" else {}
     baseline = None if kind == "no baseline" else "native"
     return made_up_run(platforms, made, baseline=baseline, blocks=4, experiment=asked)
+
+
+@cache
+def analysis_of(kind: str) -> Analysis:
+    return analyse(many(kind))
 
 
 def observed_trial(platform: str, repetition: int, system_calls: int) -> ObservedTrial:
@@ -117,13 +139,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Made("netns", "superpi", value=1e8),
         Made("lxc", "superpi", value=1.12e8, spread=0.12),
     ]
-    data = made_up_run({one.platform: {} for one in made}, made, blocks=5)
+    asked = {"thresholds": ["runc:superpi slowdown<1.5x"]}
+    data = made_up_run({one.platform: {} for one in made}, made, blocks=5, experiment=asked)
     return write_run(tmp_path_factory.mktemp("small") / "run", data)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_line_is_wider_than_the_terminal(kind: str, width: int) -> None:
-    analysis = analyse(many(kind))
+    analysis = analysis_of(kind)
     text = answer_text(analysis, width) + printed(isolation_terminal(analysis, width), width)
     if kind == "at once":
         text = printed(at_once_terminal(analysis, width), width)
@@ -145,39 +168,13 @@ def test_a_name_that_is_folded_is_whole(shape: dict[str, dict[str, float]]) -> N
 
 
 @pytest.mark.parametrize("kind", ["alone"], indirect=True)
-def test_what_is_piped_has_no_escape_and_80_columns(folder: Path) -> None:
+def test_what_is_piped_has_no_escape_and_80_columns(small: Path, folder: Path) -> None:
     """Neither is there a terminal to ask how wide it is; the page's address alone is never folded."""
-    env = {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR")}
-    for command in (("report",), ("claims",), ("advise", *NEEDS)):
-        finished = subprocess.run(
-            [*VIRTOLL, command[0], folder, *command[1:]],
-            capture_output=True,
-            env=env,
-            cwd=ROOT,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        )
-        assert not set(b"\x1b\x07") & set(finished.stdout)
-        assert command[0] != "report" or b"missed" in finished.stdout, "its threshold"
-        lines = [line for line in finished.stdout.decode().splitlines() if not line.startswith("report: ")]
-        assert max(map(cell_len, lines)) <= 80
-        assert max(map(cell_len, lines)) > 60
-
-
-@pytest.mark.parametrize("kind", ["alone"], indirect=True)
-def test_claims_and_advice_are_folded_as_wide_as_the_terminal(folder: Path) -> None:
-    for command in (("claims", folder), ("advise", folder, *NEEDS)):
-        said = on_a_terminal(60, *command, NO_COLOR="1")
-        assert not {"\x1b", "\x07", "\u202e"} & set(said)
-        if command[0] == "claims":
-            assert max(map(cell_len, said.splitlines())) <= 60
-        else:
-            words, _, file = said.partition("name: advise")
-            assert max(map(cell_len, words.splitlines())) <= 60
-            assert max(map(cell_len, file.splitlines())) <= 80, "the text of a file is never folded"
-            assert all(
-                name in "".join(words.split()) for name in (LONG, NAMES[1], r"steers\x1b[31ma\x07terminal\u202e")
-            )
+    reported, *others = piped(["report", small], ["claims", folder], ["advise", folder, *NEEDS])
+    assert "missed" in reported, "its threshold"
+    for said in (reported, *others):
+        assert not {"\x1b", "\x07"} & set(said)
+        assert 60 < widest(said) <= 80
 
 
 def test_why_it_costs_that_is_folded_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,24 +194,47 @@ def test_why_it_costs_that_is_folded_and_steers_no_terminal(capsys: pytest.Captu
     assert all(name in text for name in (LONG, NAMES[1], r"steers\x1b[31ma\x07terminal\u202e:"))
 
 
-def on_a_terminal(columns: int, *arguments: str | Path, **changed: str) -> str:
-    """What a command prints on a pseudo-terminal of so many columns."""
-    env = {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR")}
+def one_by_one(*commands: tuple[list[str | Path], dict[str, str]]) -> list[str]:
+    """The process that runs these commands, each with these variables."""
+    document = [([str(word) for word in words], variables) for words, variables in commands]
+    return [sys.executable, "-c", ONE_BY_ONE, json.dumps(document)]
+
+
+def unsized() -> dict[str, str]:
+    """The environment of a process, in which nothing says how wide it prints or whether in colours."""
+    return {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR")}
+
+
+def widest(said: str) -> int:
+    """The columns of the widest line but the page's address."""
+    return max(cell_len(line) for line in said.splitlines() if not line.startswith("report: "))
+
+
+def piped(*commands: list[str | Path]) -> list[str]:
+    """What each of the commands writes to a pipe, with no terminal in sight."""
+    argv = one_by_one(*((words, {}) for words in commands))
+    finished = subprocess.run(argv, capture_output=True, env=unsized(), cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout.decode().split("\f")[:-1]
+
+
+def on_a_terminal(columns: int, *commands: tuple[list[str | Path], dict[str, str]]) -> list[str]:
+    """What each of the commands prints on a pseudo-terminal of so many columns."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen(
-        [*VIRTOLL, *arguments],
+        one_by_one(*commands),
         stdin=its,
         stdout=its,
         stderr=its,
-        env=env | {"TERM": "xterm-256color"} | changed,
+        env=unsized() | {"TERM": "xterm-256color"},
         cwd=ROOT,
     ) as process:
         os.close(its)
         said = b"".join(_all_of(ours))
     os.close(ours)
     assert process.returncode == 0, said
-    return said.decode()
+    return said.decode().split("\f")[:-1]
 
 
 def _all_of(terminal: int) -> Iterator[bytes]:
@@ -226,20 +246,30 @@ def _all_of(terminal: int) -> Iterator[bytes]:
             return
 
 
-def test_a_terminal_has_colours_and_its_own_width(small: Path) -> None:
-    said = on_a_terminal(60, "report", small)
-    assert re.search("\x1b\\[31m2\\.0", said)
-    without_links, links = re.subn("\x1b\\]8;[^\x1b]*\x1b\\\\", "", said)
+@pytest.mark.parametrize("kind", ["alone"], indirect=True)
+def test_a_terminal_has_colours_and_its_own_width(small: Path, folder: Path) -> None:
+    plainly = {"NO_COLOR": "1"}
+    coloured, report, claims, advice = on_a_terminal(
+        60,
+        (["report", small], {}),
+        (["report", small], plainly),
+        (["claims", folder], plainly),
+        (["advise", folder, *NEEDS], plainly),
+    )
+    assert re.search("\x1b\\[31m2\\.0", coloured)
+    without_links, links = re.subn("\x1b\\]8;[^\x1b]*\x1b\\\\", "", coloured)
     assert links == 2, "the page's path is a link: where it begins and where it ends"
     plain = re.sub("\x1b\\[[0-9;]*m", "", without_links)
-    assert "\x1b" not in plain
-    lines = [line for line in plain.splitlines() if not line.startswith("report: ")]
-    assert max(map(cell_len, lines)) <= 60
-    wide = on_a_terminal(400, "report", small, NO_COLOR="1")
-    assert "\x1b" not in wide, "neither coloured nor bold"
-    lines = [line for line in wide.splitlines() if not line.startswith("report: ")]
-    assert 80 < max(map(cell_len, lines)) <= MOST_COLUMNS
-    assert re.sub(r"\s+", " ", plain) == re.sub(r"\s+", " ", wide)
+    assert plain == report, "neither coloured nor bold"
+    assert not {"\x1b", "\x07", "\u202e"} & set(report + claims + advice)
+    words, _, file = advice.partition("name: advise")
+    assert max(map(widest, (report, claims, words))) <= 60
+    assert widest(file) <= 80, "the text of a file is never folded"
+    letters = "".join(words.split())
+    assert all(name in letters for name in (LONG, NAMES[1], r"steers\x1b[31ma\x07terminal\u202e"))
+    wide = in_process("report", small, changed={"COLUMNS": "400"}).stdout
+    assert 80 < widest(wide) <= MOST_COLUMNS
+    assert re.sub(r"\s+", " ", wide) in re.sub(r"\s+", " ", report)
 
 
 def document(run: Path) -> dict[str, Any]:
@@ -365,13 +395,13 @@ def test_terminal_and_page_say_the_same(small: Path) -> None:
 def test_what_the_standard_output_cannot_take_is_one_line(small: Path) -> None:
     """A full disk behind `>`; a pipe whose reader has left is no news."""
     with Path("/dev/full").open("wb") as full:
-        for command in (["claims", small, "--json"], ["advise", small, "--need", "superpi duration<1s"]):
+        for command in (["show", "schema"], ["advise", small, "--need", "superpi duration<1s"]):
             argv = [*VIRTOLL, *map(str, command)]
             done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, env=environment(), text=True, check=False)
             assert_refused(done, "standard output", "No space left", code=1)
             assert done.stderr.count("\n") == 1
     with subprocess.Popen(
-        [*VIRTOLL, "report", str(small), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        [*VIRTOLL, "show", "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
     ) as begun:
         assert begun.stdout is not None
         assert begun.stderr is not None
