@@ -26,7 +26,7 @@ EPOCH = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || stat --forma
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-checks lint lint-quick format test-rust test-quick test-room test-inside test-outside timeline snapshots test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants mutants-python survive verdicts bench bench-wire clean
+.PHONY: help setup setup-dev platforms tools tables images notebooks docs demo test test-checks lint lint-quick format test-rust test-quick test-room test-compiled test-inside test-outside timeline snapshots test-fresh test-extended test-nested agent wheel man deb licences audit advisories reproducible image fuzz sanitize miri mutants mutants-python survive verdicts bench bench-wire clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -74,6 +74,10 @@ endif
 
 # What is compiled needs packages alone: the rest is set up beside it.
 test-inside test-outside test-checks: setup-dev
+test-inside test-outside: test-compiled
+
+test-compiled: setup-dev
+	@$(BIN)/pytest --compile-only
 
 test-checks:
 	@$(MAKE) --no-print-directory --jobs=1 lint-quick

@@ -80,7 +80,18 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the suite."""
+    parser.addoption("--compile-only", action="store_true", help="compile all test modules, which each process reads")
     parser.addoption("--quick", action="store_true", help="unit tests alone, what a change most likely breaks first")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """With ``--compile-only``: that, and no test."""
+    if not config.option.compile_only:
+        return None
+    from tests.support.rewriting import compile_tests
+
+    return compile_tests(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
