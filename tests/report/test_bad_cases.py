@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from tests.support.commands import in_process
+from tests.support.drawings import Blank, drawn_by
 from tests.support.facts import assert_facts
 from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
@@ -56,20 +58,25 @@ def two_hosts() -> RunData:
     return made_up_run({label: {} for label in LABELS} | {"netns": {"host": "ssh bench@box"}}, made)
 
 
-CASES: dict[str, tuple[RunData, tuple[str, ...], tuple[str, ...]]] = {
-    "no baseline": (simple(baseline=None), ("Baseline: none",), ("Baseline: none",)),
-    "one block": (simple(blocks=1), ("1 block",), ("1 block",)),
-    "dead platform": (dead(simple(), "runc"), ("runc: not measured",), ("runc", "not measured", "ended with 139")),
-    "dead baseline": (dead(simple(), "native"), ("native",), ("native", "ended with 139")),
-    "two hosts": (two_hosts(), ("netns: not measured",), ("not comparable", "netns", "ssh bench@box", "this machine")),
+CASES: dict[str, tuple[Callable[[], RunData], tuple[str, ...], tuple[str, ...]]] = {
+    "no baseline": (lambda: simple(baseline=None), ("Baseline: none",), ("Baseline: none",)),
+    "one block": (lambda: simple(blocks=1), ("1 block",), ("1 block",)),
+    "dead platform": (
+        lambda: dead(simple(), "runc"),
+        ("runc: not measured",),
+        ("runc", "not measured", "ended with 139"),
+    ),
+    "dead baseline": (lambda: dead(simple(), "native"), ("native",), ("native", "ended with 139")),
+    "two hosts": (two_hosts, ("netns: not measured",), ("not comparable", "netns", "ssh bench@box", "this machine")),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_missing_is_told_by_page_terminal_and_document(name: str, tmp_path: Path) -> None:
-    data, in_terminal, on_page = CASES[name]
-    run = write_run(tmp_path / "run", data)
-    reported = in_process("report", run)
+    make, in_terminal, on_page = CASES[name]
+    run = write_run(tmp_path / "run", make())
+    with drawn_by(Blank):
+        reported = in_process("report", run)
     assert (reported.returncode, reported.stderr) == (0, "")
     assert_facts(reported.stdout, *in_terminal)
     page = read_page(run / "report" / "index.html")

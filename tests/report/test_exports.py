@@ -30,6 +30,7 @@ from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 ODD = r"od|d_p\l{a}t<b>f&o%r$m#~^`*[x]"
 TEXTS = RUNS | {
     "one block": Truth(REALISTIC, blocks=1),

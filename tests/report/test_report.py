@@ -7,15 +7,18 @@ import json
 import math
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from tests.support.drawings import Blank, drawn_by
 from tests.support.facts import assert_facts, refused
 from tests.support.report_page import Page, columns_of, page_of, read_page, rows_of, text_of
 from tests.support.report_runs import RUNS, analysis_of
 from tests.support.report_tables import csv_rows
+from tests.support.specifications import complaints
 from tests.support.synthetic_run import Truth, write
 from tests.support.terminal import answer_text
 
@@ -27,11 +30,13 @@ from virtoll.report.answer import rankings
 from virtoll.report.build import load_analysis
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
-from virtoll.report.figures.style import KNOWN, platform_styles
+from virtoll.report.figures.style import KNOWN, Width, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import DECIDES_WITHIN
 from virtoll.report.tables import csv_tables
 
+DRAWN = ("whole", "nested", "listed rates", "swept", "as a paper", "nothing run")
+"""Kinds of runs whose figures are drawn. For the others, what is to be drawn is asserted of its specification."""
 Reports = Callable[[str], ReportResult]
 SMALL = Truth({"native": {}, "native-again": {}, "runc": {}}, frame_sizes=(64,))
 NOT_ON_EVERY_PAGE = {"isolation", "routers_beside", "guests-at-once", "over-vcpus"}
@@ -51,7 +56,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
 
     def report(name: str) -> ReportResult:
         if name not in made:
-            made[name] = build_report(write(tmp_path_factory.mktemp("report") / "run", RUNS[name]))
+            with nullcontext() if name in DRAWN else drawn_by(Blank):
+                made[name] = build_report(write(tmp_path_factory.mktemp("report") / "run", RUNS[name]))
         return made[name]
 
     return report
@@ -101,6 +107,15 @@ def test_every_figure_is_drawn_and_stands_on_the_page(name: str, reports: Report
     series = figures_of(built.analysis).keys() - FIGURES.keys()
     assert any(figure.startswith("bars-") for figure in series) is ("paper-summary" in page.ids)
     assert any(figure.startswith("curves-") for figure in series) is ("parameters" in page.ids)
+
+
+def test_the_converter_takes_every_figure(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    analysis = analysis_of(name)
+    for figure, spec in figures_of(analysis).items():
+        if name not in DRAWN and spec.why_not(analysis) is None:
+            narrow = spec.in_a_column(analysis) or spec.stacks
+            for width in (Width.PAGE, Width.COLUMN)[: 1 + narrow]:
+                assert complaints(spec.draw(analysis, width), capfd) == [], (figure, width)
 
 
 MISSING = {

@@ -2,7 +2,6 @@
 
 import json
 import re
-import warnings
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -10,7 +9,7 @@ import pytest
 import vl_convert
 from tests.support.drawings import drawn, files, render
 from tests.support.facts import Command, assert_facts, missing_facts
-from tests.support.specifications import assert_drawn, data_of, legend_of, panels_of
+from tests.support.specifications import assert_drawn, complaints, data_of, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
@@ -300,8 +299,10 @@ def test_a_figure_is_the_same_each_time(analysis: Analysis, drawings: dict[str, 
     specs = figures_of(analysis)
     assert {"cost", "forwarding", "throughput", "bars-1", "curves-stream-threads", "order"} <= set(drawings)
     assert {"sources", "scaling", "listed_rates", "routers_beside", "clock", "guests", "consolidation"} <= set(drawings)
-    for name, drawing in drawings.items():
-        assert files(render(name, specs[name], analysis)) == files(drawing), name
+    numbered = [name for name, drawing in drawings.items() if " id=" in drawing.page]
+    assert numbered, "the converter counts on, from drawing to drawing"
+    for name in {"order", *numbered}:
+        assert files(render(name, specs[name], analysis)) == files(drawings[name]), name
 
 
 def test_markup_in_a_platforms_name_stays_text(drawings: dict[str, Drawing]) -> None:
@@ -371,14 +372,8 @@ def test_an_alike_marker_is_half_filled(analysis: Analysis) -> None:
 def test_the_converter_has_nothing_to_warn_of(
     analysis: Analysis, drawings: dict[str, Drawing], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Layers that define one scale in two ways, or a mark without what it needs."""
     for name in drawings:
-        made = specification(name, analysis)
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            vl_convert.vegalite_to_vega(made, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
-        said = capfd.readouterr()
-        assert (name, [str(one.message) for one in found], said.out + said.err) == (name, [], "")
+        assert complaints(specification(name, analysis), capfd) == [], name
 
 
 def test_every_marker_has_an_outline_and_a_left_half() -> None:

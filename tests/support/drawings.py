@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -33,7 +34,7 @@ class Blank(Drawer):
     ) -> Drawing:
         """An empty drawing."""
         _, drawing = asked(name, draw, in_a_column=in_a_column, stacks=stacks)
-        drawing.drawn.set_result({"page": _BLANK, "svg": _BLANK, "pdf": ""})
+        drawing.drawn.set_result({"page": _BLANK, "svg": _BLANK, "pdf": base64.b64encode(b"%PDF-").decode()})
         return drawing
 
 

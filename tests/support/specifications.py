@@ -1,11 +1,14 @@
 """What a figure's specification holds: its panels, its data, and its legend's labels."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import vl_convert
 
-from virtoll.report.figures.style import Specification
+from virtoll.report.drawer import VEGA_LITE
+from virtoll.report.figures.style import Specification, Width, config
 from virtoll.stats.intervals import Interval
 
 
@@ -29,6 +32,18 @@ def assert_drawn(datum: Mapping[str, Any], value: float, interval: Interval | No
     assert interval is not None
     drawn = [datum[key] for key in ("value", "low", "high")]
     assert drawn == pytest.approx([one / scale for one in (value, interval.low, interval.high)], rel=1e-5)
+
+
+def complaints(specification: Specification, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """What the converter has against it: layers that define one scale in two ways, or a mark without what it needs.
+
+    It raises ValueError if it cannot compile the specification.
+    """
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        vl_convert.vegalite_to_vega(specification, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
+    said = capfd.readouterr()
+    return [*(str(one.message) for one in found), *filter(None, (said.out, said.err))]
 
 
 def _is_legend(one: Specification) -> bool:
