@@ -1,4 +1,4 @@
-"""``virtoll explain`` with real guests: what they certainly do is counted, and what cannot be counted is named."""
+"""A run of every kind of real guest, and ``virtoll explain``: what guests certainly do is counted, or named."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from tests.support import experiments, machine
 from tests.support.commands import virtoll
+from tests.support.drawings import Blank, drawn_by
 from tests.support.facts import assert_facts
 from tests.support.playground import kill_all, playground
 
+from virtoll.report import build_report
 from virtoll.runfolder.explain_records import ObservedTrial
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
@@ -19,15 +21,8 @@ from virtoll.stats.explanation import per_unit
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PROCESSES = 211  # a prime number of children, in each job
-FORWARD = {
-    "workload": "forward",
-    "frame_size_bytes": 64,
-    "sweep": "rising",
-    "first_rate_frames_per_second": 2000,
-    "rate_factor": 64,
-    "point_milliseconds": 50,
-    "cpu_milliseconds": 0,
-}
+SWEEP = {"sweep": "from-flat-out", "first_rate_frames_per_second": 2000, "rate_factor": 8}
+FORWARD = {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 50, "cpu_milliseconds": 0, **SWEEP}
 
 
 def experiment(folder: Path, **changed: Any) -> Path:
@@ -47,22 +42,49 @@ def counted_or_named(one: ObservedTrial, name: str) -> float | None:
     return found.get(name)
 
 
-def test_what_every_kind_of_guest_certainly_does_is_counted(tmp_path: Path) -> None:
-    forkwait = {"workload": "forkwait", "processes": PROCESSES}
-    others = {"workload": "superpi", "digits": 1000}
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two blocks with every kind of guest."""
+    base = tmp_path_factory.mktemp("every-kind")
     file = experiment(
-        tmp_path, platforms=["native", "netns", "runc", "qemu-tcg"], workloads=[FORWARD, forkwait, others]
+        base,
+        platforms=["native", "native-again", "netns", "runc", "qemu-tcg"],
+        blocks=2,
+        workloads=[FORWARD, {"workload": "forkwait", "processes": PROCESSES}, {"workload": "superpi", "digits": 1000}],
+        skip=["native-again:superpi", "netns:superpi", "runc:superpi", "qemu-tcg:superpi"],
     )
-    ran = virtoll("run", file, "--into", tmp_path / "run")
+    ran = virtoll("run", file, "--into", base / "run")
     assert ran.returncode == 0, ran.stderr
-    explained = virtoll("explain", tmp_path / "run", "--trials", "1", "--json", "--only", "*:for*")
+    return base / "run"
+
+
+def test_two_blocks_with_every_kind_of_guest_are_ok(every_kind: Path) -> None:
+    """Interfaces of the second block have the names and addresses of the first one's."""
+    folder = RunFolder.open(every_kind)
+    assert [(trial.platform, trial.workload, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
+    assert len(folder.trials()) == 22
+    for trial in folder.trials():
+        asked = [point.intended_rate_frames_per_second for point in trial.points or ()]
+        assert not asked or (asked[0] is None and set(asked[1:]) <= {2000.0 * 8**step for step in range(24)})
+        assert len(asked) == len(set(asked)) != 1, "flat out, and at least one rate of the grid"
+    boots = folder.boots()
+    assert {boot.status for boot in boots} == {"ok"}
+    assert len(boots) == len({boot.boot for boot in boots}) == 10
+    assert len({boot.facts["agent_sha256"] for boot in boots if boot.facts}) == 1
+    assert folder.state().state == "complete"
+    roles = {command.role for command in folder.commands()}
+    assert {"network peer", "probe", "guest runc/1", "guest qemu-tcg/0"} <= roles
+
+
+def test_what_every_kind_of_guest_certainly_does_is_counted(every_kind: Path) -> None:
+    platforms = ("native", "netns", "runc", "qemu-tcg")
+    chosen = [word for platform in platforms for word in ("--platform", platform)]
+    explained = virtoll("explain", every_kind, "--trials", "1", "--json", "--only", "*:for*", *chosen)
     assert explained.returncode == 0, explained.stderr
-    folder = RunFolder.open(tmp_path / "run").explanations
+    folder = RunFolder.open(every_kind).explanations
     observed = folder.observed()
     assert {(one.platform, one.workload, one.status, one.reason) for one in observed} == {
-        (platform, workload, "ok", None)
-        for platform in ("native", "netns", "runc", "qemu-tcg")
-        for workload in ("forward", "forkwait")
+        (platform, workload, "ok", None) for platform in platforms for workload in ("forward", "forkwait")
     }
     for one in observed:
         assert one.cpus
@@ -82,10 +104,10 @@ def test_what_every_kind_of_guest_certainly_does_is_counted(tmp_path: Path) -> N
     )
     document = json.loads(explained.stdout)
     assert any("qemu-tcg" in text for one in document["explanations"] for text in one["sentences"])
-    assert differences(tmp_path / "run") == ()
-    page = virtoll("report", tmp_path / "run")
-    assert page.returncode == 0, page.stderr
-    assert '<section id="why" ' in (tmp_path / "run" / "report" / "index.html").read_text(encoding="utf-8")
+    assert differences(every_kind) == ()
+    with drawn_by(Blank):
+        page = build_report(every_kind).path
+    assert '<section id="why" ' in page.read_text(encoding="utf-8")
 
 
 def _of(observed: tuple[ObservedTrial, ...], platform: str) -> ObservedTrial:
