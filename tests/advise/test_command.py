@@ -10,8 +10,7 @@ import pytest
 import yaml
 from rich.cells import cell_len
 from tests.support import experiments
-from tests.support.commands import virtoll
-from tests.support.commands import virtoll as process
+from tests.support.commands import in_process
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused
 
@@ -19,24 +18,26 @@ from virtoll.advise import Answer
 from virtoll.cli.needs import file_text
 from virtoll.units import printable
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of two models."""
     base = tmp_path_factory.mktemp("advise")
     file = experiments.write(base, platforms=[fake("model"), fake("slow", cost=1.5)], baseline="model", blocks=3)
-    assert virtoll("run", file, "--into", base / "run").returncode == 0
+    assert in_process("run", file, "--into", base / "run").returncode == 0
     return base / "run"
 
 
 def test_the_advice_is_words_of_80_columns_and_the_same_as_json(run: Path) -> None:
-    printed = process("advise", run, "--need", "superpi duration<1s", changed={"COLUMNS": "80"})
+    printed = in_process("advise", run, "--need", "superpi duration<1s", changed={"COLUMNS": "80"})
     assert printed.returncode == 0, printed.stderr
     lines = printed.stdout.splitlines()
     assert lines[0] == "need: superpi duration<1s"
     assert_facts(printed.stdout, "model", "slow", Answer.MEETS.value)
     assert [line for line in lines if len(line) > 80] == []
-    told = json.loads(virtoll("advise", run, "--need", "superpi duration<1s", "--json").stdout)
+    told = json.loads(in_process("advise", run, "--need", "superpi duration<1s", "--json").stdout)
     assert told["needs"] == ["superpi duration<1s"]
     assert {one["platform"]: one["answer"] for one in told["platforms"]} == dict.fromkeys(
         ("model", "slow"), Answer.MEETS.value
@@ -47,19 +48,21 @@ def test_the_advice_is_words_of_80_columns_and_the_same_as_json(run: Path) -> No
 
 
 def test_what_was_not_measured_comes_with_an_experiment_that_runs(run: Path, tmp_path: Path) -> None:
-    asked = virtoll("advise", run, "--need", "router 64B 1kpps loss<0.1%", "--json")
+    asked = in_process("advise", run, "--need", "router 64B 1kpps loss<0.1%", "--json")
     assert asked.returncode == 0, asked.stderr
     told = json.loads(asked.stdout)
     assert {one["answer"] for one in told["platforms"]} == {Answer.NOT_MEASURED.value}
     experiment = tmp_path / "advise.yaml"
     experiment.write_text(told["experiments"][0]["text"], encoding="utf-8")
-    planned = virtoll("plan", experiment)
+    planned = in_process("plan", experiment)
     assert planned.returncode == 0, planned.stderr
     assert "forward" in planned.stdout
-    assert virtoll("run", experiment, "--into", tmp_path / "run").returncode == 0
-    answered = json.loads(virtoll("advise", tmp_path / "run", "--need", "router 64B 1kpps loss<0.1%", "--json").stdout)
+    assert in_process("run", experiment, "--into", tmp_path / "run").returncode == 0
+    answered = json.loads(
+        in_process("advise", tmp_path / "run", "--need", "router 64B 1kpps loss<0.1%", "--json").stdout
+    )
     assert {one["answer"] for one in answered["platforms"]} == {Answer.MEETS.value}
-    shown = virtoll("advise", run, "--need", "router 64B 1kpps loss<0.1%").stdout
+    shown = in_process("advise", run, "--need", "router 64B 1kpps loss<0.1%").stdout
     assert told["experiments"][0]["text"] in shown
 
 
@@ -81,7 +84,7 @@ def test_a_long_word_of_a_question_is_folded_before_it() -> None:
 
 
 def test_what_no_experiment_tells_is_said_to_be_so(run: Path) -> None:
-    told = json.loads(virtoll("advise", run, "--need", "tcp throughput>1Mbit/s", "--json").stdout)
+    told = json.loads(in_process("advise", run, "--need", "tcp throughput>1Mbit/s", "--json").stdout)
     _, guests = told["experiments"]
     assert guests["text"] is None
     assert guests["note"]
@@ -90,7 +93,7 @@ def test_what_no_experiment_tells_is_said_to_be_so(run: Path) -> None:
 def test_needs_come_from_a_file_too(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "needs.yaml"
     file.write_text("- superpi duration<1s\n- oltp p99<20ms\n", encoding="utf-8")
-    told = json.loads(virtoll("advise", run, "--needs", file, "--need", "cpu duration<1s", "--json").stdout)
+    told = json.loads(in_process("advise", run, "--needs", file, "--need", "cpu duration<1s", "--json").stdout)
     assert told["needs"] == ["cpu duration<1s", "superpi duration<1s", "oltp p99<20ms"]
 
 
@@ -105,7 +108,7 @@ def test_needs_come_from_a_file_too(run: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_code_2(run: Path, arguments: list[str], facts: list[str]) -> None:
-    printed = virtoll("advise", run, *arguments)
+    printed = in_process("advise", run, *arguments)
     assert_refused(printed, "virtoll:", *facts)
     assert printed.stdout == ""
     assert len(printed.stderr.splitlines()) == 1
@@ -115,7 +118,7 @@ def test_bad_input_is_one_line_and_code_2(run: Path, arguments: list[str], facts
 def test_a_file_of_needs_that_is_none_is_told(run: Path, tmp_path: Path, text: str) -> None:
     file = tmp_path / "needs.yaml"
     file.write_text(text, encoding="utf-8")
-    assert_refused(virtoll("advise", run, "--needs", file), file)
+    assert_refused(in_process("advise", run, "--needs", file), file)
 
 
 NEEDS = ["superpi duration<1s", "router 64B 1kpps loss<0.1%"]
@@ -127,7 +130,7 @@ def needing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("needing")
     models = [fake("model"), fake("slow", cost=1.5)]
     file = experiments.write(base, platforms=models, baseline="model", blocks=3, needs=NEEDS)
-    printed = virtoll("run", file, "--into", base / "run")
+    printed = in_process("run", file, "--into", base / "run")
     assert printed.returncode == 0, printed.stderr
     need = f"need: {' + '.join(NEEDS)}\n"
     assert need in printed.stdout
@@ -142,19 +145,19 @@ def page_of(run: Path) -> str:
 def test_the_needs_of_an_experiment_are_kept_and_answered(needing: Path) -> None:
     manifest = json.loads((needing / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["experiment"]["needs"] == NEEDS
-    assert virtoll("report", needing).returncode == 0
+    assert in_process("report", needing).returncode == 0
     page = page_of(needing)
     assert '<section id="advice"' in page
     assert '<a href="#advice">Your need</a>' in page
     assert '<li><span data-platform="model">model</span>, <span data-platform="slow">slow</span>: superpi' in page
     assert "<summary>not measured" in page
-    asked = json.loads(virtoll("advise", needing, "--json").stdout)
+    asked = json.loads(in_process("advise", needing, "--json").stdout)
     assert asked["needs"] == NEEDS
-    assert json.loads(virtoll("report", needing, "--json").stdout)["advice"] == asked
+    assert json.loads(in_process("report", needing, "--json").stdout)["advice"] == asked
 
 
 def test_a_need_of_the_report_replaces_the_experiments_needs(needing: Path) -> None:
-    printed = virtoll("report", needing, "--need", "superpi duration<1s")
+    printed = in_process("report", needing, "--need", "superpi duration<1s")
     assert printed.returncode == 0, printed.stderr
     need = "need: superpi duration<1s\n"
     assert need in printed.stdout
@@ -167,12 +170,12 @@ def test_a_need_of_the_report_replaces_the_experiments_needs(needing: Path) -> N
 
 
 def test_without_needs_there_is_no_section_but_a_line_how_to_ask(run: Path) -> None:
-    printed = virtoll("report", run)
+    printed = in_process("report", run)
     assert printed.returncode == 0, printed.stderr
     assert "need:" not in printed.stdout
     assert '<section id="advice"' not in page_of(run)
     assert '--need "router' in page_of(run)
-    assert json.loads(virtoll("report", run, "--json").stdout)["advice"] is None
+    assert json.loads(in_process("report", run, "--json").stdout)["advice"] is None
 
 
 @pytest.mark.parametrize(
@@ -186,7 +189,7 @@ def test_without_needs_there_is_no_section_but_a_line_how_to_ask(run: Path) -> N
 )
 def test_a_wrong_need_of_an_experiment_is_told_when_it_is_read(tmp_path: Path, needs: object, facts: list[str]) -> None:
     file = experiments.write(tmp_path, platforms=[fake("model")], baseline="model", needs=needs)
-    for printed in (virtoll("plan", file), virtoll("run", file, "--into", tmp_path / "run")):
+    for printed in (in_process("plan", file), in_process("run", file, "--into", tmp_path / "run")):
         assert_refused(printed, file, *facts)
     assert not (tmp_path / "run").exists()
 
@@ -203,4 +206,4 @@ def test_a_need_of_a_run_that_cannot_be_understood_is_told(
     manifest = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
     manifest["experiment"]["needs"] = needs
     (copy / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    assert_refused(virtoll("report", copy), *facts)
+    assert_refused(in_process("report", copy), *facts)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process as virtoll
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.made_up_run import Made, made_up_run
@@ -19,6 +19,7 @@ from virtoll.report.words import outward
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 PLATFORMS = {"native": {}, "again": {"platform": "native-again"}, "netns": {}}
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.experiments import fake
 from tests.support.facts import Command, assert_facts, assert_refused, refused
 from tests.support.model_runs import measured
@@ -240,7 +240,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = experiments.write(
         folder, platforms=[*MODELS[:2], fake("slow", seed=3)], **HOST, rounds=4, blocks=2, workloads=["superpi"]
     )
-    ended = virtoll("run", file, "--against", "cost=1.1", "--into", folder / "run", runs=folder)
+    ended = in_process("run", file, "--against", "cost=1.1", "--into", folder / "run", runs=folder)
     assert ended.returncode == 0, ended.stderr
     assert_facts(ended.stdout, "slow (A)", "cost=1.1 (B)")
     return folder / "run"
@@ -279,9 +279,9 @@ def test_a_run_is_resumed_and_extended_with_its_twins(finished: Path, tmp_path: 
 def test_a_plan_names_both_sides_to_people_and_to_programs(tmp_path: Path) -> None:
     build = program(tmp_path / "build", "runc").parent
     file = experiments.write(tmp_path, platforms=REAL)
-    planned = virtoll("plan", file, "--against", build, runs=tmp_path)
+    planned = in_process("plan", file, "--against", build, runs=tmp_path)
     assert_facts(planned.stdout, "runc, oci-runc (A)", f"{build} (B)", "netns, qemu-tcg, uml")
-    document = json.loads(virtoll("plan", file, "--against", build, "--json", runs=tmp_path).stdout)
+    document = json.loads(in_process("plan", file, "--against", build, "--json", runs=tmp_path).stdout)
     assert document["against"] == {
         "settings": [str(build)],
         "pairs": [["runc", "runc.b"], ["oci-runc", "oci-runc.b"]],
@@ -291,7 +291,7 @@ def test_a_plan_names_both_sides_to_people_and_to_programs(tmp_path: Path) -> No
 
 def test_nothing_is_started_where_no_platform_is_concerned(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, platforms=MODELS, **HOST)
-    ended = virtoll("run", file, "--against", "kost=2", "--into", tmp_path / "run", runs=tmp_path)
+    ended = in_process("run", file, "--against", "kost=2", "--into", tmp_path / "run", runs=tmp_path)
     assert_refused(ended, "--against", "'kost=2'", "'cost'")
     assert ended.stdout == ""
     assert not (tmp_path / "run").exists()
@@ -306,10 +306,10 @@ def test_a_threshold_on_a_platform_that_is_left_out_is_not_judged_before(tmp_pat
         skip=["other:*"],
         thresholds=["slow:superpi slowdown<9x", "none:* slowdown<9x"],
     )
-    assert virtoll("plan", file, runs=tmp_path).returncode == 2
+    assert in_process("plan", file, runs=tmp_path).returncode == 2
     text = file.read_text().replace("none:*", "netns:superpi").replace("platforms:\n", "platforms:\n- netns\n")
     file.write_text(text)
-    planned = virtoll("plan", file, "--against", "cost=2", runs=tmp_path)
+    planned = in_process("plan", file, "--against", "cost=2", runs=tmp_path)
     assert (planned.returncode, planned.stderr) == (0, "")
 
 

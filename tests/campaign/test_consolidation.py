@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process, virtoll
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused, refused
 from tests.support.model_runs import interrupted_but_replaced, measured
@@ -191,7 +191,7 @@ def test_a_run_that_was_begun_under_the_old_name_goes_on_in_its_file(tmp_path: P
 
 def test_a_mistake_on_the_command_line_exits_with_2(tmp_path: Path) -> None:
     for arguments, fact in ((["nativ"], "'nativ'"), (["netns", "--memory", "much"], "consolidation.memory")):
-        assert_refused(virtoll("consolidation", *arguments, runs=tmp_path), fact)
+        assert_refused(in_process("consolidation", *arguments, runs=tmp_path), fact)
     assert not any(tmp_path.iterdir())
 
 

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import VIRTOLL, environment, virtoll
+from tests.support.commands import VIRTOLL, environment, in_process, virtoll
 from tests.support.experiments import fake
 from tests.support.facts import Command, assert_facts, assert_refused, missing_facts, refused
 from tests.support.model_runs import measured
@@ -33,6 +32,7 @@ from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 PLATFORMS = [fake("model"), fake("again", seed=2), fake("slow", cost=1.4, seed=3)]
 RIGHT: dict[str, Any] = {
     "platforms": PLATFORMS,
@@ -71,7 +71,7 @@ def numbers(run: Path) -> list[int]:
 
 def test_an_extended_run_has_the_longer_plan_and_keeps_its_trials(run: Path) -> None:
     before, trials = RunFolder.open(run).manifest, (run / "trials.jsonl").read_bytes()
-    extended = virtoll("extend", run, "--blocks", "+2")
+    extended = in_process("extend", run, "--blocks", "+2")
     assert extended.returncode == 0, extended.stderr
     after = RunFolder.open(run).manifest
     longer = plan_of(experiments.parsed(**{**RIGHT, "blocks": 4})).trials
@@ -113,29 +113,52 @@ import os, signal, sys
 from pathlib import Path
 from virtoll.runfolder import jsonlines
 from virtoll.cli import main
-step, when, replace_text = int(sys.argv.pop(1)), sys.argv.pop(1), jsonlines.replace_text
-calls = []
-def counted(path, text, root):
-    calls.append(path)
-    if len(calls) == step and when == "before":
-        Path(str(path) + ".new").write_text(text[: len(text) // 2])
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace_text(path, text, root)
-    if len(calls) == step and when == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-jsonlines.replace_text = counted
-main()
+
+def extend(run, step, when, replace_text=jsonlines.replace_text):
+    calls = []
+    def counted(path, text, root):
+        calls.append(path)
+        if len(calls) == step and when == "before":
+            Path(str(path) + ".new").write_text(text[: len(text) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace_text(path, text, root)
+        if len(calls) == step and when == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+    jsonlines.replace_text = counted
+    sys.argv = ["virtoll", "extend", run, "--blocks", "+1"]
+    main()
+
+for run in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        step, _, when = Path(run).name.partition(" ")
+        extend(run, int(step), when)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, run
 """
+"""Extends runs by a block each, and is killed where the run's folder is named for."""
+KILLS = [(step, when) for step in (1, 2, 3) for when in ("before", "after")]
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", [1, 2, 3])
-def test_a_kill_while_the_plan_is_replaced_leaves_a_run_that_ends(run: Path, step: int, when: str) -> None:
+@pytest.fixture(scope="module")
+def killed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run for each kill, all of one process's children: to start Python takes longer than to extend a run."""
+    folder = tmp_path_factory.mktemp("killed")
+    runs = [shutil.copytree(finished, folder / f"{step} {when}") for step, when in KILLS]
+    command = [sys.executable, "-c", KILLED_AT, *map(str, runs)]
+    ended = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return folder
+
+
+@pytest.mark.parametrize(("step", "when"), KILLS)
+def test_a_kill_while_the_plan_is_replaced_leaves_a_run_that_ends(
+    finished: Path, killed: Path, step: int, when: str
+) -> None:
     """kill -9 before and after each file is replaced: state, manifest, and the state at the end."""
-    old = len(RunFolder.open(run).manifest.plan.trials)
-    command = [sys.executable, "-c", KILLED_AT, str(step), when, "extend", str(run), "--blocks", "+1"]
-    killed = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run = killed / f"{step} {when}"
+    old = len(RunFolder.open(finished).manifest.plan.trials)
     longer = (step, when) not in ((1, "before"), (1, "after"), (2, "before"))
     assert len(RunFolder.open(run).manifest.plan.trials) == (old * 3 // 2 if longer else old)
     if (step, when) == (1, "before"):
@@ -236,7 +259,7 @@ def test_the_terminal_names_the_command_only_where_blocks_may_be_added(run: Path
     file = experiments.write(
         run.parent, **{**RIGHT, "platforms": [*PLATFORMS, fake("near", cost=1.1, jitter=0.1, seed=9)]}
     )
-    near = virtoll("run", file, "--into", run.parent / "near")
+    near = in_process("run", file, "--into", run.parent / "near")
     assert near.returncode == 0, near.stderr
     assert re.search(r"virtoll extend near --blocks \+\d+", " ".join(near.stdout.split())), near.stdout
     RunFolder.open(run.parent / "near").set_state("interrupted", "a test")

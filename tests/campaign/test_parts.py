@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.campaign_parts import BLOCKS, RIGHT, changed, experiment, killed, merged
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.facts import assert_facts, assert_refused, missing_facts, refused
 
 from virtoll.campaign.parts import asked_blocks, beginning, block_numbers, part_of, refuse_undivided
@@ -51,23 +51,23 @@ def test_a_requeued_task_does_what_is_left_to_do(tmp_path: Path) -> None:
     file = experiments.write(tmp_path, **{**RIGHT, "blocks": 2})
     into = tmp_path / "c"
     here = ("campaign", "block", file, "--into", into)
-    first = virtoll(*here, "--block", "1")
+    first = in_process(*here, "--block", "1")
     assert first.returncode == 0, first.stderr
     trials = (into / "block-1/trials.jsonl").read_bytes()
-    again = virtoll(*here, "--block", "1")
+    again = in_process(*here, "--block", "1")
     assert again.returncode == 0
     assert_facts(again.stdout, into / "block-1", "complete")
     assert (into / "block-1/trials.jsonl").read_bytes() == trials
     elsewhere = changed(into / "block-1", host={"fingerprint": "f" * 64})
     RunFolder.open(elsewhere).set_state("interrupted", "a test")
-    anew = virtoll(*here, "--block", "1")
+    anew = in_process(*here, "--block", "1")
     assert anew.returncode == 0, anew.stderr
     assert_facts(anew.stderr, "block-1", "host", into / "aside")
     assert (into / "aside/block-1.1/trials.jsonl").read_bytes() == trials, "nothing is lost"
     assert state_now(into / "block-1") == "complete"
-    assert_refused(virtoll(*here, "--block", "2", "--seed", "5"), into, "example", 2)
-    assert virtoll(*here, "--block", "2").returncode == 0
-    run = virtoll("campaign", "merge", into, "--into", tmp_path / "run")
+    assert_refused(in_process(*here, "--block", "2", "--seed", "5"), into, "example", 2)
+    assert in_process(*here, "--block", "2").returncode == 0
+    run = in_process("campaign", "merge", into, "--into", tmp_path / "run")
     assert (run.returncode, run.stderr) == (0, "")
     assert_facts(run.stdout.splitlines()[0], "2 of 2 blocks", "1 host", tmp_path / "run")
 

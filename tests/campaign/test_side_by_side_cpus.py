@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts
 from tests.support.machine import why_not_pinned
@@ -118,7 +118,7 @@ def test_what_the_host_has_too_few_cpus_for_is_skipped_with_what_fits(
     assert_facts(reasons["apart", 4], "4 guests", "guest.vcpus: 1", "'affinity: apart'", 2, "'affinity: shared'")
     routers = {"workload": "virtual-routers", "routers": 16, "affinity": "apart"}
     file = experiments.write(tmp_path, platforms=["netns"], baseline="netns", workloads=[routers], guest={"vcpus": 64})
-    assert_facts(virtoll("plan", file).stdout, "16 guests", "guest.vcpus: 64")
+    assert_facts(in_process("plan", file).stdout, "16 guests", "guest.vcpus: 64")
 
 
 @pytest.mark.usefixtures("eight")
@@ -184,7 +184,7 @@ def test_real_guests_side_by_side_are_on_their_cpus(tmp_path: Path) -> None:
         {"workload": "transmitters", "rate_frames_per_second": 200, "affinity": "unpinned"},
     ]
     changed = {"platforms": ["netns"], "baseline": "netns", "blocks": 1, "rounds": 1, "workloads": workloads}
-    finished = virtoll("run", experiments.write(tmp_path, **changed), "--into", tmp_path / "run", runs=tmp_path)
+    finished = in_process("run", experiments.write(tmp_path, **changed), "--into", tmp_path / "run", runs=tmp_path)
     assert finished.returncode == 0, finished.stderr
     folder, cpus = RunFolder.open(tmp_path / "run"), tuple(sorted(os.sched_getaffinity(0)))
     boots = {boot.boot: boot for boot in folder.boots()}

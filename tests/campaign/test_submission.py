@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.campaign_parts import RIGHT, experiment
-from tests.support.commands import environment, virtoll
+from tests.support.commands import environment, in_process
 from tests.support.facts import assert_facts, assert_refused, refused
 from tests.support.machine import END_SECONDS
 from tests.support.repository import ROOT
@@ -100,7 +100,7 @@ def written(folder: Path, **changed: Any) -> Path:
 def test_a_dry_run_prints_what_would_be_done_and_writes_nothing(tmp_path: Path) -> None:
     file = written(tmp_path)
     given = ("--nodes", "2", "--partition", "p", "--option=--qos=low", "--time", "1:00:00", "--blocks-per-task", "2")
-    done = virtoll(
+    done = in_process(
         "campaign", "submit", file, "--into", tmp_path / "c", *given, "--dry-run", changed={"PATH": "/nothing"}
     )
     assert done.returncode == 0, done.stderr
@@ -128,7 +128,7 @@ def test_a_dry_run_prints_what_would_be_done_and_writes_nothing(tmp_path: Path) 
 def test_what_cannot_be_submitted_is_refused(tmp_path: Path, arguments: tuple[str, ...], facts: list[str]) -> None:
     names = {"FILE": str(written(tmp_path)), "FOLDER": str(tmp_path), "c": f"{tmp_path}/c", "c%d": f"{tmp_path}/c%d"}
     given = [names.get(one, one) for one in arguments]
-    done = virtoll("campaign", "submit", *given, changed={"PATH": "/nothing"})
+    done = in_process("campaign", "submit", *given, changed={"PATH": "/nothing"})
     assert_refused(done, *(names.get(one, one) for one in facts))
     assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
     assert not (tmp_path / "c").exists()
@@ -138,7 +138,7 @@ def begun_campaign(folder: Path, **changed: Any) -> Path:
     """A folder as a submission leaves it, of which Slurm knows nothing."""
     file = written(folder, **changed)
     into = folder / "c"
-    assert virtoll("campaign", "block", file, "--block", "1", "--into", into).returncode == 0
+    assert in_process("campaign", "block", file, "--block", "1", "--into", into).returncode == 0
     (into / "slurm").mkdir()
     (into / "experiment.yaml").write_bytes(file.read_bytes())
     replace(into / "slurm/submission.json", {"nodes": 2, "selection": {}})
@@ -150,23 +150,23 @@ def test_the_status_of_a_folder_needs_no_slurm(tmp_path: Path) -> None:
     into = begun_campaign(tmp_path)
     (into / "logs").mkdir()
     (into / "logs/7_0.log").write_text("started\nvirtoll: something failed\n\n")
-    shown = virtoll("campaign", "status", into, changed={"PATH": "/nothing"})
+    shown = in_process("campaign", "status", into, changed={"PATH": "/nothing"})
     assert shown.returncode == 0, shown.stderr
     head, missing, asked, log = shown.stdout.splitlines()
     assert_facts(head, "example", "1 of 3 blocks")
     assert_facts(missing, "missing", "2 to 3")
     assert_facts(asked, "Slurm")
     assert_facts(log, "block 2", "virtoll: something failed")
-    found = json.loads(virtoll("campaign", "status", into, "--json", changed={"PATH": "/nothing"}).stdout)
+    found = json.loads(in_process("campaign", "status", into, "--json", changed={"PATH": "/nothing"}).stdout)
     assert (found["complete"], found["begun"], found["missing"], found["tasks"]) == ([1], [], [2, 3], None)
     assert found["last_words"] == [{"blocks": [2], "said": "virtoll: something failed"}]
-    assert_refused(virtoll("campaign", "status", tmp_path), tmp_path, "campaign.json")
+    assert_refused(in_process("campaign", "status", tmp_path), tmp_path, "campaign.json")
 
 
 def test_an_experiment_that_changed_in_the_folder_is_another_campaign(tmp_path: Path) -> None:
     into = begun_campaign(tmp_path)
     (into / "experiment.yaml").write_text((into / "experiment.yaml").read_text() + "seed: 77\n")
-    submitted = virtoll("campaign", "submit", into, "--dry-run", changed={"PATH": "/nothing"})
+    submitted = in_process("campaign", "submit", into, "--dry-run", changed={"PATH": "/nothing"})
     assert_refused(submitted, into, "example", 3)
 
 
@@ -207,7 +207,7 @@ def test_a_task_at_its_limit_is_requeued_until_it_was_often_enough(tmp_path: Pat
     last = at_its_limit(into, tmp_path, 3)
     assert_refused(last, "block 2", "4 times", "time limit", "--time", code=1)
     assert (tmp_path / "asked").read_text() == "requeue 7_0\n", "it does not go round for ever"
-    assert_refused(virtoll("campaign", "task", into, "--array", "1"), "Slurm")
+    assert_refused(in_process("campaign", "task", into, "--array", "1"), "Slurm")
 
 
 def test_of_two_tasks_of_one_part_the_second_waits_and_gives_up(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support import experiments
 from tests.support.campaign_parts import merged
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.experiments import PAIRED, fake
 from tests.support.facts import assert_facts, assert_refused, refused
 from tests.support.model_runs import measured
@@ -96,13 +96,13 @@ def test_a_node_without_a_host_is_refused_before_anything_starts(
     with refused(*facts, error=UsageError):
         on_its_nodes(Section.model_validate(PAIRED))
     file = experiments.write(tmp_path, testbed=PAIRED, platforms=["native", "native-again"])
-    assert virtoll("plan", file, runs=tmp_path).returncode == 0, "a plan needs no host"
+    assert in_process("plan", file, runs=tmp_path).returncode == 0, "a plan needs no host"
     commands: list[list[str | Path]] = [
         ["run", file],
         ["campaign", "block", file, "--block", "1", "--into", tmp_path / "c"],
     ]
     for command in commands:
-        assert_refused(virtoll(*command, runs=tmp_path / "runs"), *facts)
+        assert_refused(in_process(*command, runs=tmp_path / "runs"), *facts)
     assert not (tmp_path / "c").exists()
 
 
@@ -209,6 +209,6 @@ def test_submitting_asks_for_nodes_that_share_a_feature(tmp_path: Path) -> None:
     whole = plan_of(wanted)
     (job,) = array_jobs(tmp_path, wanted, settings, [(0, 0), (1, 1)], plan=whole, campaign=campaign, largest=10)
     assert job.command[3:7] == ("--array=0-1%2", "--nodes=2", "--constraint=[pair1|pair2]", "--exclusive")
-    assert_refused(virtoll(*submit, runs=tmp_path), "--wired")
+    assert_refused(in_process(*submit, runs=tmp_path), "--wired")
     given = ("--wired", "pair1", "--option=--constraint=x")
-    assert_refused(virtoll(*submit, *given, runs=tmp_path), "--wired", "--constraint")
+    assert_refused(in_process(*submit, *given, runs=tmp_path), "--wired", "--constraint")

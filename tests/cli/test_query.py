@@ -46,15 +46,34 @@ def write(folder: Path, name: str, value: float = 3e7) -> Path:
     return write_run(folder / name, replace(data, manifest=replace(data.manifest, run=name)))
 
 
-@pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of two runs, with a cache of its own."""
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs and what is kept of them, which nobody changes."""
+    folder = tmp_path_factory.mktemp("measured")
     for name in NAMES:
-        write(tmp_path / "runs", name)
-    monkeypatch.setenv("VIRTOLL_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path / "cache"))
+        write(folder / "runs", name)
+    return folder
+
+
+def asked_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands read the runs of this folder, and keep tables in it."""
+    monkeypatch.setenv("VIRTOLL_RUNS", str(folder / "runs"))
+    monkeypatch.setenv("VIRTOLL_CACHE", str(folder / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def place(measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test asks the runs that nobody changes, in an empty folder."""
+    asked_of(measured, monkeypatch)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def runs(measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the two runs in the test's folder, of which nothing is kept yet."""
+    shutil.copytree(measured / "runs", tmp_path / "runs")
+    asked_of(tmp_path, monkeypatch)
     return tmp_path / "runs"
 
 
@@ -79,9 +98,10 @@ def test_all_runs_of_the_runs_folder_are_asked() -> None:
     assert asked("select state, kernel is not null as known from runs") == [{"state": "complete", "known": True}] * 2
 
 
-@pytest.mark.parametrize("place", ["latest", NAMES[1], f"runs/{NAMES[1]}"])
-def test_a_run_is_asked_alone(place: str) -> None:
-    assert asked(COUNTED, place) == [{"run": NAMES[1], "n": 6}]
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize("named", ["latest", NAMES[1], f"runs/{NAMES[1]}"])
+def test_a_run_is_asked_alone(named: str) -> None:
+    assert asked(COUNTED, named) == [{"run": NAMES[1], "n": 6}]
 
 
 def test_a_run_that_is_named_twice_or_copied_counts_once(runs: Path) -> None:
@@ -245,12 +265,15 @@ def test_where_there_is_no_run_the_place_is_named(runs: Path, monkeypatch: pytes
         ("from SQL_OF_OURS", ("Catalog Error", "SQL_OF_OURS")),
     ],
 )
-def test_a_statement_reads_the_tables_and_does_nothing_else(runs: Path, sql: str, facts: tuple[str, ...]) -> None:
+def test_a_statement_reads_the_tables_and_does_nothing_else(
+    measured: Path, tmp_path: Path, sql: str, facts: tuple[str, ...]
+) -> None:
     SQL_OF_OURS = pa.table({"a": [1]})  # noqa: F841, N806 - what DuckDB takes for a table, where it may
-    before = sorted(runs.parent.rglob("*"))
+    before = set((measured / "runs").rglob("*"))
     with refused("SQL", *facts, error=UsageError):
         asked(sql, NAMES[0])
-    assert [one for one in sorted(runs.parent.rglob("*")) if one not in before and "cache" not in one.parts] == []
+    assert set((measured / "runs").rglob("*")) == before
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -267,6 +290,7 @@ def test_every_way_to_read_is_taken(sql: str) -> None:
     assert asked(sql, NAMES[0])
 
 
+@pytest.mark.usefixtures("runs")
 def test_an_export_is_asked_as_the_runs_are() -> None:
     expected = asked(COUNTED)
     for name in NAMES:

@@ -20,6 +20,7 @@ from virtoll.campaign.progress import SilentProgress
 from virtoll.experiment.parse import load_experiment
 from virtoll.runfolder.store import RunFolder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 STUDY = "schlosser2011"
 MODELS: dict[str, Any] = {
     "platforms": [fake("model"), fake("model-again", seed=2), fake("slow", cost=3.0, seed=3)],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
 from tests.support.refused_experiments import assert_refused as assert_key_refused
 from tests.support.refused_experiments import of_file
@@ -151,7 +151,7 @@ def test_the_command_line_exits_with_2_and_makes_nothing(
     tmp_path: Path, command: str, changed: dict[str, Any], key: str
 ) -> None:
     file = experiments.write(tmp_path, **changed)
-    finished = virtoll(command, file, runs=tmp_path / "runs")
+    finished = in_process(command, file, runs=tmp_path / "runs")
     assert finished.returncode == 2
     first, line, caret = finished.stderr.splitlines()
     assert re.match(rf"{re.escape(str(file))}:\d+:\d+: ", first), first
@@ -164,5 +164,5 @@ def test_the_command_line_exits_with_2_and_makes_nothing(
 
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_an_unknown_experiment_exits_with_2(tmp_path: Path, command: str) -> None:
-    assert_refused(virtoll(command, "quik", runs=tmp_path / "runs"), "'quik'", "'quick'")
+    assert_refused(in_process(command, "quik", runs=tmp_path / "runs"), "'quik'", "'quick'")
     assert list(tmp_path.iterdir()) == []

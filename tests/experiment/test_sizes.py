@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.experiments import FILE, fake
 from tests.support.facts import assert_facts, assert_refused, refused
 
@@ -228,18 +228,18 @@ def test_the_command_line_takes_them(tmp_path: Path) -> None:
     document = experiments.document(platforms=models, baseline="model", sizes=SIZES, workloads=BOTH)
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     options = ("--only", "slow:*", "--workload", "superpi")
-    planned = virtoll("plan", file, "--json", *options)
+    planned = in_process("plan", file, "--json", *options)
     assert planned.returncode == 0, planned.stderr
     plan = json.loads(planned.stdout)
     assert (plan["size"], plan["order"], len(plan["trials"])) == ("quick", "randomised", 4)
     assert plan["disk"]["data_bytes"] == 0
-    shown = virtoll("plan", file, "--size", "paper", "--platform", "slow").stdout
+    shown = in_process("plan", file, "--size", "paper", "--platform", "slow").stdout
     assert_facts(shown, "16 trials", "4 repetitions", "order: paper", "tiny")
-    ran = virtoll("run", file, "--into", tmp_path / "run", *options)
+    ran = in_process("run", file, "--into", tmp_path / "run", *options)
     assert ran.returncode == 0, ran.stderr
     folder = RunFolder.open(tmp_path / "run")
     assert {(one.platform, one.workload) for one in folder.trials()} == {("model", "superpi"), ("slow", "superpi")}
     assert folder.manifest.command[-4:] == ("--workload", "superpi", "--only", "slow:*")
-    nowhere = virtoll("run", file, "--into", tmp_path / "none", "--platform", "xen")
+    nowhere = in_process("run", file, "--into", tmp_path / "none", "--platform", "xen")
     assert_refused(nowhere, "--platform", "'xen'", "model", "slow", "other")
     assert not (tmp_path / "none").exists()
