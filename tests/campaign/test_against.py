@@ -37,6 +37,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.runfolder.records import AgainstRecord, duration_ns
 from virtoll.runfolder.store import RunFolder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 MODELS = [fake("model"), fake("again", seed=2), fake("slow", cost=1.4, seed=3), fake("other", seed=4)]
 HOST: dict[str, Any] = {"baseline": "model", "control": "again"}
 REAL = ["native", "native-again", "netns", "runc", {"platform": "oci", "runtime": "runc"}, "qemu-tcg", "uml"]

@@ -19,6 +19,7 @@ from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 JOB = [{"workload": "superpi", "digits": 1000}]
 JOB_AND_FORWARD = [*JOB, {"workload": "forward", "frame_size_bytes": 64, "cpu_milliseconds": 0}]
 

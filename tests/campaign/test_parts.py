@@ -22,6 +22,8 @@ from virtoll.report.answer import notes
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_a_part_has_its_blocks_of_the_whole_plan(parts: Path) -> None:
     whole = [one for one in plan_of(experiment()).trials if one.block in (22, 23)]

@@ -33,6 +33,7 @@ from virtoll.runfolder.store import RunFolder
 from virtoll.stats import values
 from virtoll.stats.compare import Verdict
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 MIB = 2**20
 JOB = [{"workload": "superpi", "digits": 131_072}]
 

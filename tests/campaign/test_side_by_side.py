@@ -32,6 +32,7 @@ from virtoll.workloads.router import routing, without_vlans
 from virtoll.workloads.traffic import Lane, Table, TrafficStream
 from virtoll.workloads.transmitters import apart
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 if TYPE_CHECKING:
     from virtoll.campaign.data_directory import DataKeeper
     from virtoll.workloads.base import Bench

@@ -24,6 +24,7 @@ from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 EVERY = ["shared", "apart", "unpinned"]
 
 

@@ -29,6 +29,8 @@ from virtoll.runfolder.jsonlines import replace
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import to_json
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def stood(blocks: int, complete: set[int] | None = None, *begun: Begun) -> Standing:
     """A folder with these blocks, from 0."""

@@ -23,6 +23,7 @@ from virtoll.cli.runs import claimed_names
 from virtoll.errors import UsageError
 from virtoll.reference.published import published_values
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 NAMES = claimed_names()
 PAGE = ROOT / "docs" / "claims.md"
 GOOD = """\

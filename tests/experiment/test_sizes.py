@@ -23,6 +23,7 @@ from virtoll.experiment.plan import Plan
 from virtoll.experiment.selection import EVERYTHING, Selection
 from virtoll.runfolder.store import RunFolder
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 SIZES: dict[str, Any] = {
     "quick": {"blocks": 2},
     "paper": {

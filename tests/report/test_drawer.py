@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.drawings import files, rendered
+from tests.support.drawings import Blank, drawn_by, files, rendered
 from tests.support.facts import assert_refused, refused
 from tests.support.synthetic_run import Truth, write
 
@@ -71,6 +71,13 @@ def end_of(pidfd: int) -> bool:
 def children() -> set[int]:
     """All processes below this one."""
     return set(with_descendants([os.getpid()])[1:])
+
+
+def reported(run: Path) -> Path:
+    """A run with an old report, whose figures no test looks at."""
+    with drawn_by(Blank):
+        build_report(write(run, RUN))
+    return run
 
 
 def all_of(folder: Path) -> dict[str, bytes]:
@@ -157,8 +164,8 @@ def test_a_run_that_cannot_be_read_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_a_report_whose_figures_are_not_drawn_leaves_the_old_one(tmp_path: Path) -> None:
-    run = write(tmp_path / "run", RUN)
-    report = build_report(run).path.parent
+    run = reported(tmp_path / "run")
+    report = run / "report"
     (run / "trials.jsonl").write_bytes(b"".join((run / "trials.jsonl").read_bytes().splitlines(keepends=True)[:-1]))
     before, processes = all_of(run), children()
     with killed_at_its_start(), refused("figure", "SIGKILL", error=DrawingError):
@@ -171,8 +178,7 @@ def test_a_report_whose_figures_are_not_drawn_leaves_the_old_one(tmp_path: Path)
 
 def test_a_report_that_has_no_room_leaves_the_old_one(tmp_path: Path) -> None:
     """The command's largest file is as short as if the disk were full."""
-    run = write(tmp_path / "run", RUN)
-    build_report(run)
+    run = reported(tmp_path / "run")
     before = all_of(run)
     command = [sys.executable, "-c", FULL, "report", str(run)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -34,6 +34,7 @@ from virtoll.runfolder.sums import SUMS, UNDER_WAY, differences
 from virtoll.runfolder.unpacking import unpack
 from virtoll.runfolder.writer import writing
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 NAME = "20261121T001500Z-made-up-1a2b"
 
 

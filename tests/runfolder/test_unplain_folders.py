@@ -18,6 +18,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 THERE = b"what stands elsewhere\n"
 NEW = (".writer", "SHA256SUMS.new", "manifest.json.new", "state.json.new")
 FILES = (*NEW, "trials.jsonl", "boots.jsonl", "state.json")
