@@ -1,4 +1,7 @@
-"""The containers behind the programs of ``container_mocks``: a JSON file each, and processes in bare namespaces."""
+"""The containers behind the programs of ``container_mocks``: a JSON file each, and processes in bare namespaces.
+
+A test starts them often: Virtoll is imported for the start of a container alone.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,13 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from virtoll.image.clone import built_agent
-from virtoll.lab.enter import Bind, Enter, Namespace
-
-NAMESPACES: tuple[Namespace, ...] = ("mount", "net", "ipc", "uts", "pid")
 START_SECONDS = 120.0
+Share = tuple[str, str]
+"""A folder of the host's and its place in the container."""
 
 
 def fail(code: int, words: str) -> NoReturn:
@@ -75,39 +75,34 @@ def running(one: dict[str, Any]) -> bool:
         return False
 
 
-def launch(one: dict[str, Any], init: list[str], shares: Sequence[Bind] = ()) -> None:
-    """The container's first process, in namespaces of its own and in the root of its files, with ``shares`` there."""
-    around = Enter(namespaces=NAMESPACES, root=Path(one["private"]), shares=tuple(shares))
+def launch(one: dict[str, Any], init: list[str], shares: Sequence[Share] = ()) -> None:
+    """The container's first process, in namespaces of its own and in the root of its files, with ``shares`` there.
+
+    The agent says when it executes ``init``: it has changed root by then, after all is mounted there.
+    """
+    from virtoll.image.clone import built_agent
+    from virtoll.lab.enter import Bind, Enter
+
+    reader, writer = os.pipe()
+    binds = tuple(Bind(Path(source), Path(target)) for source, target in shares)
+    around = Enter(
+        namespaces=("mount", "net", "ipc", "uts", "pid"), root=Path(one["private"]), shares=binds, report=writer
+    )
     process = subprocess.Popen(
         [*around.prefix(built_agent()), *init],
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        pass_fds=(writer,),
     )
-    deadline = time.monotonic() + START_SECONDS
-    while (first := started(process.pid, one["private"], init)) is None:
-        if process.poll() is not None:
-            fail(7, "Container start failed")
-        if time.monotonic() > deadline:
+    os.close(writer)
+    with os.fdopen(reader, "rb") as report:
+        if not (select.select([report], [], [], START_SECONDS)[0] and report.read()):
             fail(7, 'Container start failed (try to check kernel messages, e.g. "dmesg | tail")')
-        time.sleep(0.01)  # a program that another process executes is no event
-    one |= {"pid": first, "holder": process.pid}
+    (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    one |= {"pid": int(first), "holder": process.pid}
     writable(one)
-
-
-def started(holder: int, private: str, init: list[str]) -> int | None:
-    """The number of the container's first process once it executes ``init`` in the container's root, else None.
-
-    It changes root after all is mounted there, and executes then; while it does, the kernel shows no command line.
-    """
-    with contextlib.suppress(OSError):  # it may end as it is looked at
-        for child in Path(f"/proc/{holder}/task/{holder}/children").read_text().split():
-            words = [os.fsdecode(word) for word in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")]
-            confined = Path(f"/proc/{child}/root").samefile(private) and str(built_agent()) not in words
-            if confined and init[0] in words:
-                return int(child)
-    return None
 
 
 def writable(one: dict[str, Any]) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
-from tests.support.mocked_containers import Store, die, end, fail, inside, launch, options, refuse, running, send
-
-from virtoll.lab.enter import Bind
+from tests.support.mocked_containers import Share, Store, die, end, fail, inside, launch, options, refuse, running, send
 
 # vzctl(8), "Setting container parameters": what each option takes.
 SIZES = {"--ram", "--swap", "--privvmpages", "--physpages", "--cpus", "--cpuunits", "--cpulimit", "--cpumask"}
@@ -24,12 +20,12 @@ VIRTUOZZO_OPTIONS = {"--bindmount_add"}
 PRLCTL_SET = {"--cpus", "--cpuunits", "--cpulimit", "--cpumask", "--memsize", "--swap", "--name"}
 
 
-def bind_of(given: str) -> Bind:
+def share_of(given: str) -> Share:
     """``--bindmount_add``: source and target, both absolute."""
     source, _, target = given.partition(":")
     if not source.startswith("/") or not target.startswith("/") or target == "/":
         fail(20, f"Invalid value for --bindmount_add: {given}")
-    return Bind(Path(source), Path(target))
+    return source, target
 
 
 def vzctl(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a command
@@ -180,15 +176,15 @@ def unmount(one: dict[str, Any]) -> None:
 
 
 def vz_start(one: dict[str, Any], store: Store) -> None:
-    shares = [bind_of(value) for key, value in one["set"] if key == "--bindmount_add"]
-    for share in shares:
-        (Path(one["private"]) / share.target.relative_to("/")).mkdir(parents=True, exist_ok=True)
+    shares = [share_of(value) for key, value in one["set"] if key == "--bindmount_add"]
+    for _, target in shares:
+        Path(one["private"], target.lstrip("/")).mkdir(parents=True, exist_ok=True)
     if one["root"]:
         if is_mount(one["root"]):
             unmount(one)
         vz_mount(one, store)
         below = [place for place in mount_points() if place.startswith(f"{one['root']}/")]
-        shares += [Bind(Path(place), Path(place.removeprefix(one["root"]))) for place in below]
+        shares += [(place, place.removeprefix(one["root"])) for place in below]
     launch(one, ["/sbin/init", "-z", "      "], shares)
     for text in one["netifs"]:
         inner, mac, outer = text.split(",")[:3]
@@ -223,7 +219,7 @@ def prlctl(argv: list[str], store: Store) -> None:
         given = dict(options(rest, {"--vmtype", "--ostemplate", "--dst", "--uuid"}, set(), 3, "prlctl"))
         if given.get("--vmtype") != "ct" or "--ostemplate" not in given:
             fail(3, "Invalid argument for --vmtype")
-        number = str(uuid.uuid4())
+        number = Path("/proc/sys/kernel/random/uuid").read_text().strip()
         private = store.folder / f"private-{number}"
         one = {"key": number, "name": name, "private": str(private), "root": None}
         store.save({**one, "virtuozzo": True, "netifs": [], "set": []})
@@ -254,7 +250,8 @@ def prlctl(argv: list[str], store: Store) -> None:
 
 def fill_template(private: Path) -> None:
     """A template's own files: busybox as init, shell and tar."""
-    shutil.copy(os.environ["MOCK_BUSYBOX"], private / "bin/busybox")
+    (private / "bin/busybox").write_bytes(Path(os.environ["MOCK_BUSYBOX"]).read_bytes())
+    (private / "bin/busybox").chmod(0o755)
     for name in ("sh", "tar"):
         (private / "bin" / name).symlink_to("busybox")
     (private / "sbin/init").write_text("#!/bin/sh\nwhile :; do sleep 1000; done\n")

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.mocked_containers import Store, end, fail, inside, launch, options, refuse, running, send
-
-from virtoll.lab.enter import Bind
+from tests.support.mocked_containers import Share, Store, end, fail, inside, launch, options, refuse, running, send
 
 # What ``vserver ... build`` writes into fstab (util-vserver's distrib/misc/fstab).
 FSTAB = (
@@ -76,7 +74,7 @@ def vserver(argv: list[str], store: Store) -> None:  # noqa: C901 - one branch a
         fail(2, f"Usage: vserver <vserver> {{{commands}}}")
 
 
-def fstab_binds(fstab: Path, private: Path) -> list[Bind]:
+def fstab_binds(fstab: Path, private: Path) -> list[Share]:
     """What ``secure-mount -a --chroot --fstab`` mounts in the guest's namespace; it only says which line failed."""
     found = []
     for number, line in enumerate(fstab.read_text().splitlines(), 1):
@@ -89,7 +87,7 @@ def fstab_binds(fstab: Path, private: Path) -> list[Bind]:
         if not {"bind", "rbind"} & set(flags.split(",")) or kind != "none":
             fail(1, f"the mock mounts folders of the host alone, and not {line!r}")
         if Path(source).is_dir() and (private / target.lstrip("/")).is_dir():
-            found.append(Bind(Path(source), Path(target)))
+            found.append((source, target))
         else:
             print(f"{fstab}:{number}:1: failed to mount fstab-entry", file=sys.stderr)
     return found
