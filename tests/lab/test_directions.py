@@ -13,7 +13,7 @@ from virtoll.workloads.forward import Forward, ForwardParameters
 from virtoll.workloads.throughput import Throughput
 from virtoll.workloads.traffic import unbalanced
 
-INSIDE_LAB = True
+INSIDE_LAB = "frames"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 RATE = 5000.0  # frames/s of each direction

@@ -15,7 +15,7 @@ from virtoll.errors import GuestError, LabError
 from virtoll.lab.attachments import Port
 from virtoll.lab.network import GuestNetwork, Network, over_trunks, plan_links
 
-INSIDE_LAB = True
+INSIDE_LAB = "links"
 pytestmark = pytest.mark.lab
 
 

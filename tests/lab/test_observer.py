@@ -12,7 +12,7 @@ from virtoll.campaign.session import RunSession
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.superpi import SuperPi
 
-INSIDE_LAB = True
+INSIDE_LAB = "frames"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 

@@ -17,7 +17,7 @@ from tests.support.namespaces import network_namespace
 from virtoll.errors import GuestError
 from virtoll.lab.outside import OUTSIDE_VARIABLE, outside_network
 
-INSIDE_LAB = True
+INSIDE_LAB = "links"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 

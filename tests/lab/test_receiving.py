@@ -18,7 +18,7 @@ from virtoll.lab.priority import HIGHEST
 from virtoll.lab.receiving import PINNER_VARIABLE, ReceivingInterface, pin_for_lab, receive_on, steered
 from virtoll.lab.state import labs_lock
 
-INSIDE_LAB = True
+INSIDE_LAB = "links"
 pytestmark = pytest.mark.lab
 
 as_root = pytest.mark.root

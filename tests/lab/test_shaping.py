@@ -29,7 +29,7 @@ from virtoll.lab.network import GuestNetwork, Network, over_trunks, plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.platforms.process_guest import connect_stdio
 
-INSIDE_LAB = True
+INSIDE_LAB = "links"
 pytestmark = pytest.mark.lab
 SHAPE = Shape(rate_bits_per_second=20_000_000)
 SENT_BYTES = 200_000

@@ -16,7 +16,7 @@ from virtoll.stats.conditional_throughput import GoalFound
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.throughput import DELAY_SHARES, Throughput
 
-INSIDE_LAB = True
+INSIDE_LAB = "frames"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 FRAME_BYTES = 512

@@ -21,7 +21,7 @@ from virtoll.lab.disks import DISKS
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import DATA_PATH
 
-INSIDE_LAB = True
+INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 MIB = 2**20
 # A folder and a disk; the others are the same two by other products.

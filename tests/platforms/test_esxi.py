@@ -24,7 +24,7 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
 from virtoll.campaign.session import RunSession
 from virtoll.lab.inside import wait_until
-from virtoll.platforms.esxi import Esxi, leftovers
+from virtoll.platforms.esxi import leftovers
 from virtoll.platforms.esxi.data_disk import DESCRIPTOR_FILE
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.specs import BOOT_FILE, ROOT_FILE
@@ -61,11 +61,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EsxiHost]:
 
 
 @pytest.fixture(scope="module", params=list(VARIANTS))
-def live(request: pytest.FixtureRequest, run_session: RunSession, host: EsxiHost) -> Iterator[Connected]:
-    """One guest for all tests of its kind; the last test ends it."""
+def live(
+    request: pytest.FixtureRequest, run_session: RunSession, with_tools: Site, host: EsxiHost
+) -> Iterator[Connected]:
+    """One guest for all tests of its kind, the second on an image with tools; the last test ends it."""
     before = inventory(host)
     name = f"esxi-{request.param}"
-    with guests.running(name, run_session, data_bytes=0 if ADDED[name].variant else contract.ROOM_BYTES) as started:
+    session = dataclasses.replace(run_session, site=with_tools, sites=None) if ADDED[name].variant else run_session
+    with guests.running(name, session, data_bytes=contract.ROOM_BYTES) as started:
         yield started
     assert inventory(host) == before
 
@@ -103,7 +106,7 @@ def test_the_host_was_told_what_the_experiment_says(live: Connected, host: EsxiH
     assert [nic["network"] for nic in reported["nics"]] == [f"{lab}-vmnic{number}" for number in (1, 2, 3)]
     assert reported["memory_mib"] == 256
     disks = [(one["controller"], one["unit"], Path(one["file"]).name) for one in reported["disks"] or []]
-    assert disks == ([("VirtualAHCIController", 0, DESCRIPTOR_FILE)] if live.data is not None else [])
+    assert disks == [("VirtualAHCIController", 0, DESCRIPTOR_FILE)]
     with session_of(host) as session:
         config = machine_named(session, name).config
         assert leftovers.is_ours(session.machine(name))
@@ -175,10 +178,36 @@ def ran(threads: list[Path]) -> list[tuple[str, int]]:
     ]
 
 
+@pytest.mark.parametrize("live", ["e1000e"], indirect=True, scope="module")
+def test_an_image_with_tools_is_a_cd_rom_of_its_own(live: Connected, host: EsxiHost) -> None:
+    """The second drive behind the one that boots; a program of it runs, and it cannot be written to.
+
+    The data directory is a disk beside it.
+    """
+    (name,) = host.machines
+    with session_of(host) as session:
+        devices = machine_named(session, name).config.hardware.device
+        drives: list[Any] = [one for one in devices if isinstance(one, vim.vm.device.VirtualCdrom)]
+        assert [(one.unitNumber, one.controllerKey, one.backing.fileName) for one in drives] == [
+            (unit, 200, f"[{DATASTORE}] {name}/{file}") for unit, file in enumerate((BOOT_FILE, ROOT_FILE))
+        ]
+        (store,) = session.centre.datastoreFolder.childEntity
+        uploaded = Path(store.summary.url) / name / ROOT_FILE
+        assert uploaded.read_bytes() == root_disk(live.site.image).read_bytes()
+    for argv, status, said in (
+        (("cat", WORD), 0, "from word\n"),
+        (("grep", "/dev/sr1 / erofs ro", "/proc/mounts"), 0, "/dev/sr1 / erofs ro"),
+        (("touch", f"{WORD}s"), 1, "Read-only file system"),
+        (("grep", "/dev/sda /data ext4 rw", "/proc/mounts"), 0, "/dev/sda /data ext4 rw"),
+        (("dd", f"if={WORD}", "of=/data/copy", "conv=fsync"), 0, ""),
+    ):
+        ended = guests.execute(live.held.agent, "/usr/bin/busybox", *argv)
+        assert (ended.status, said in (ended.stdout + ended.stderr).decode()) == (status, True)
+
+
+@pytest.mark.parametrize("live", ["e1000e"], indirect=True, scope="module")
 def test_killed_it_is_noticed_and_its_console_is_kept(live: Connected, host: EsxiHost) -> None:
     """What the janitor would run has no password in it, and is withdrawn with the guest's orderly end."""
-    if live.name != "esxi-e1000e":
-        pytest.skip("tried with the last kind: it ends the guest")
     (argv,) = guests.promised()
     assert "virtoll.platforms.esxi.leftovers" in argv
     assert PASSWORD not in " ".join(argv)
@@ -189,38 +218,6 @@ def test_killed_it_is_noticed_and_its_console_is_kept(live: Connected, host: Esx
     live.held.stop()
     assert not host.machines
     assert guests.promised() == []
-
-
-def test_an_image_with_tools_is_a_cd_rom_of_its_own(with_tools: Site, host: EsxiHost) -> None:
-    """The second drive behind the one that boots; a program of it runs, and it cannot be written to.
-
-    The data directory is a disk beside it.
-    """
-    esxi = Esxi(EsxiParameters.model_validate(host.parameters()))
-    room = with_tools.host.data_volume("disk", contract.ROOM_BYTES)
-    guest = esxi.start(dataclasses.replace(guests.request("netns", BOOT_SECONDS), data=room), with_tools)
-    try:
-        (name,) = host.machines
-        with session_of(host) as session:
-            devices = machine_named(session, name).config.hardware.device
-            drives: list[Any] = [one for one in devices if isinstance(one, vim.vm.device.VirtualCdrom)]
-            assert [(one.unitNumber, one.controllerKey, one.backing.fileName) for one in drives] == [
-                (unit, 200, f"[{DATASTORE}] {name}/{file}") for unit, file in enumerate((BOOT_FILE, ROOT_FILE))
-            ]
-            (store,) = session.centre.datastoreFolder.childEntity
-            uploaded = Path(store.summary.url) / name / ROOT_FILE
-            assert uploaded.read_bytes() == root_disk(with_tools.image).read_bytes()
-        for argv, status, said in (
-            (("cat", WORD), 0, "from word\n"),
-            (("grep", "/dev/sr1 / erofs ro", "/proc/mounts"), 0, "/dev/sr1 / erofs ro"),
-            (("touch", f"{WORD}s"), 1, "Read-only file system"),
-            (("grep", "/dev/sda /data ext4 rw", "/proc/mounts"), 0, "/dev/sda /data ext4 rw"),
-            (("dd", f"if={WORD}", "of=/data/copy", "conv=fsync"), 0, ""),
-        ):
-            ended = guests.execute(guest.agent, "/usr/bin/busybox", *argv)
-            assert (ended.status, said in (ended.stdout + ended.stderr).decode()) == (status, True)
-    finally:
-        guest.stop()
 
 
 @pytest.mark.nested

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support import accounting, guests
 from tests.support.facts import Fact, assert_facts
-from tests.support.guest_kinds import KINDS, Kind, machine
+from tests.support.guest_kinds import ADDED, Kind, machine
 from tests.support.guests import Connected
 from tests.support.present import present
 
@@ -23,14 +23,30 @@ from virtoll.lab.network import plan_links
 from virtoll.runfolder.guest_records import HostCpu
 from virtoll.stats.guests import used_ns
 
-INSIDE_LAB = True
+INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 MIB = 2**20
 # Kernels tell CPU time in microseconds here and there, and a group's of a process that runs as of its last tick.
 ROUNDED_NS = 10_000_000
 
 
-@pytest.fixture(scope="module", params=["netns-cgroup", "runc", "qemu-tcg"])
+def _with_disk(root: str, **more: Any) -> Kind:
+    parameters = {"disk": "virtio-blk", "root": root, "cache": "directsync", **more}
+    return machine("qemu-tcg", parameters, root="ext4" if root == "disk" else None)
+
+
+MACHINES = {"disk-beside": _with_disk("initramfs"), "disk-and-queues": _with_disk("disk", queues=2)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def known() -> Iterator[None]:
+    ADDED.update(MACHINES)
+    yield
+    for name in MACHINES:
+        del ADDED[name]
+
+
+@pytest.fixture(scope="module", params=["netns-cgroup", "runc", "disk-beside"])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """A guest with half a CPU."""
     with guests.running(request.param, run_session, guests.request(request.param, cpu_quota=0.5)) as started:
@@ -128,34 +144,30 @@ def said(live: Connected, command: str) -> str:
     return guests.output_of(live.guest.agent, "/bin/busybox", "sh", "-c", f"PATH=/bin; {command}")
 
 
-@pytest.mark.parametrize(("root", "place"), [("initramfs", "/mnt"), ("disk", "/")])
-def test_a_machines_disk_is_where_it_was_asked_for(
-    run_session: RunSession, monkeypatch: pytest.MonkeyPatch, root: str, place: str
-) -> None:
-    """The image's own copy is never written to."""
-    parameters: dict[str, Any] = {"disk": "virtio-blk", "root": root, "cache": "directsync"}
-    monkeypatch.setitem(KINDS, "with-disk", Kind("qemu-tcg", parameters))
-    live = guests.start("with-disk", run_session)
+def assert_on_disk(live: Connected, place: str) -> None:
+    """The image's copy is there on a disk, and can be written to; the image's own is never written to."""
     mounts = [line.split() for line in said(live, "cat /proc/mounts").splitlines()]
     assert ["/dev/vda", place, "ext4"] in [words[:3] for words in mounts]
     assert said(live, f"ls {place}").split() >= ["bin"]
     assert said(live, f"echo written > {place}/file && sync && cat {place}/file") == "written\n"
     form = image_form(live.site.image, "ext4")
-    live.guest.stop()
     assert f"sha256:{file_digest(form.file)}" == form.digest
-    if root == "disk":
-        with guests.running("with-disk", run_session) as second:
-            assert "file" not in said(second, f"ls {place}").split()
 
 
-def test_a_machine_has_the_cpus_and_queues_that_were_asked_for(
-    run_session: RunSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(KINDS, "with-queues", machine("qemu-tcg", {"queues": 2}))
-    wanted = replace(guests.request("with-queues"), vcpus=2, cpus=(), network=plan_links(150))
-    with guests.running("with-queues", run_session, wanted) as live:
+@pytest.mark.parametrize("live", ["disk-beside"], indirect=True, scope="module")
+def test_a_machines_disk_is_beside_its_root(live: Connected) -> None:
+    assert_on_disk(live, "/mnt")
+
+
+def test_a_machine_has_the_disk_cpus_and_queues_that_were_asked_for(run_session: RunSession) -> None:
+    kind = "disk-and-queues"
+    wanted = replace(guests.request(kind), vcpus=2, cpus=(), network=plan_links(150))
+    with guests.running(kind, run_session, wanted) as live:
+        assert_on_disk(live, "/")
         assert guests.facts(live).cpus_online == 2
         for link in range(len(wanted.network.links)):
             queues = said(live, f"ls /sys/class/net/eth{link}/queues").split()
             assert queues == ["rx-0", "rx-1", "tx-0", "tx-1"], "what its driver uses"
         guests.assert_forwards(live)
+    with guests.running(kind, run_session, wanted) as second:
+        assert "file" not in said(second, "ls /").split()

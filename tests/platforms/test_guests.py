@@ -10,19 +10,17 @@ import re
 import signal
 import socket
 import subprocess
-import time
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
-from tests.support import accounting, guests, machine
+from tests.support import accounting, guest_kinds, guests, machine
 from tests.support import guest_contract as contract
 from tests.support.facts import assert_facts, refused
-from tests.support.guest_kinds import ATTACHED, KINDS, known_kinds
+from tests.support.guest_kinds import ADDED, ATTACHED, KINDS, Kind, known_kinds
 from tests.support.guests import JOBS, SECOND_NS, Connected
 from tests.support.present import present
 
@@ -76,31 +74,73 @@ HEARS_ITSELF = ("uml-raw",)
 
 def lab_of(item: pytest.Function) -> str:
     """Kinds are spread over labs that run side by side; machines, whose instructions are translated, are apart."""
-    name = _kind_of(item)
-    kind = known_kinds().get(name)
+    kind = known_kinds().get(_kind_of(item))
     if kind is None:
-        return "others"
+        return "containers"
     if kind.platform.startswith("qemu"):
-        return "machines" if not kind.variant else f"variants {zlib.crc32(name.encode()) % 2}"
-    return kind.platform if kind.platform in ("libvirt", "uml", "runsc") else "containers"
+        return "machines" if not kind.variant else "variants"
+    return {"libvirt": "libvirt", "uml": "kernels", "runsc": "kernels"}.get(kind.platform, "containers")
 
 
 def _kind_of(item: pytest.Function) -> str:
     chosen = item.callspec.params if hasattr(item, "callspec") else {}
-    return str(chosen.get("live") or chosen.get("limited") or chosen.get("name"))
+    return str(chosen.get("live"))
 
 
 def is_extended(item: pytest.Function) -> bool:
-    """What CI leaves out: kinds that say so, and of a variant's frames all but those that are every shape at once."""
+    """What CI leaves out: kinds that say so, QEMU's machines that differ in one device, which those of ``SEVERAL`` have
+    beside others, and of a variant's frames all but those that are every shape at once."""
     chosen = item.callspec.params if hasattr(item, "callspec") else {}
-    kind = known_kinds().get(_kind_of(item))
-    return kind is not None and (kind.extended or (kind.variant and chosen.get("wanted") in SHAPES[:-1]))
+    name = _kind_of(item)
+    kind = known_kinds().get(name)
+    if kind is None or not kind.variant:
+        return kind is not None and kind.extended
+    in_several = kind.platform == "qemu-tcg" and name not in SEVERAL
+    return kind.extended or in_several or chosen.get("wanted") in SHAPES[:-1]
 
 
-on_every_attachment = pytest.mark.parametrize("live", [*KINDS, *ATTACHED], indirect=True, scope="module")
+# Machines that differ in several devices at once from the one with all tests; what is routed is IPv4 without tags.
+SEVERAL: dict[str, Kind] = {
+    "qemu-tcg-old": guest_kinds.machine(
+        "qemu-tcg",
+        {"machine": "pc", "nic": "e1000", "attachment": "macvtap"}
+        | {"disk": "ide", "root": "disk", "filesystem": "erofs"},
+        attachment="macvtap",
+        variant=True,
+        root="erofs",
+    ),
+    "qemu-tcg-new": Kind(
+        "qemu-tcg",
+        {"channel": "serial", "attachment": "routed", "disk": "virtio-blk", "root": "disk"},
+        kernel="image",
+        attachment="routed",
+        slow=True,
+        ipv6=False,
+        vlans=False,
+        variant=True,
+        root="ext4",
+    ),
+}
+ADDED.update(SEVERAL)
+ALL = (*KINDS, *ATTACHED, *SEVERAL)
+ON_ITS_OWN = [name for name, kind in KINDS.items() if not kind.variant]
+WITHOUT_ITS_MONITOR = "qemu-tcg-new"
+"""The kind whose guest ends in the test that takes its monitor away."""
 
 
-@pytest.fixture(scope="module", params=list(KINDS))
+def on(kinds: Iterable[str]) -> pytest.MarkDecorator:
+    """One test for each of these kinds, with the guest that all tests of its kind share."""
+    return pytest.mark.parametrize("live", list(kinds), indirect=True, scope="module")
+
+
+on_every_attachment = on(ALL)
+on_machines = on(name for name in ON_ITS_OWN if KINDS[name].slow)
+"""The frames of others are forwarded by the host's kernel or a program that cannot be stopped in between."""
+on_every_kernel = on(name for name in ON_ITS_OWN if name != "libvirt")
+"""The agent's own work is the same in two machines of one emulator that boot one kernel."""
+
+
+@pytest.fixture(scope="module", params=[*KINDS, *SEVERAL])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind; the last test ends it."""
     with guests.running(request.param, run_session) as started:
@@ -118,14 +158,12 @@ def test_each_kind_of_guest_keeps_the_contract(live: Connected, check: contract.
     check(live)
 
 
+@on_machines
 def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> None:
     """Stopped while frames are sent to it, it forwards them when it goes on: what waits in its queues is not lost."""
-    contract.skip_variant(live)
-    if not live.kind.slow:
-        pytest.skip("its frames are forwarded by the host's kernel or a program that cannot be stopped in between")
     with ThreadPoolExecutor(max_workers=1) as beside:
         live.guest.park()
-        going_on = beside.submit(_resume_once_sent, live)
+        going_on = beside.submit(_resume_once_sent, live, live.frames_at_port())
         point = _point_without_the_guest(live)
         going_on.result()
     assert unbalanced([point]) is None
@@ -133,11 +171,9 @@ def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> 
     assert point.traffic.sink.per_source[0].lost_frames == 0
 
 
+@on_machines
 def test_a_point_in_which_a_guest_gets_no_cpu_is_no_result(live: Connected) -> None:
     """It looks as if the guest forwarded nothing, which on a busy host no platform is to be blamed for."""
-    contract.skip_variant(live)
-    if not live.kind.slow:
-        pytest.skip("its frames are forwarded by the host's kernel or a program that cannot be stopped in between")
     live.guest.park()
     point = _point_without_the_guest(live)
     live.guest.resume()
@@ -155,14 +191,10 @@ def _point_without_the_guest(live: Connected) -> MeasuredPoint:
     return send(live.bench.peer, stream, wanted, tag, wanted.point_ns, guests.FEW_PER_SECOND)
 
 
-def _resume_once_sent(live: Connected) -> None:
-    """Let the guest go on once frames have come as far as its port and no more of them come."""
-    first = before = now = live.frames_at_port()
-    deadline = time.monotonic() + guests.HANG_SECONDS
-    while now == first or now != before:
-        assert time.monotonic() < deadline, "no frame came as far as the guest's port"
-        time.sleep(guests.FEW_FRAMES / guests.FEW_PER_SECOND)
-        before, now = now, live.frames_at_port()
+def _resume_once_sent(live: Connected, first: int) -> None:
+    """Let the guest go on once half of the frames have come as far as its port; ``first`` is what that counted."""
+    enough = first + guests.FEW_FRAMES // 2
+    wait_until(lambda: live.frames_at_port() >= enough, guests.HANG_SECONDS, "frames at the guest's port")
     live.guest.resume()
 
 
@@ -276,17 +308,18 @@ def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Conne
     assert Owner.UNLOCATED not in {loss.owner for loss in losses}
 
 
+@on_every_kernel
 @pytest.mark.parametrize("name", [name for name in JOBS if name != "ipc-bandwidth"])
 def test_the_jobs_give_right_answers(live: Connected, name: str) -> None:
     contract.computes_right_answers(live, name)
 
 
+@on_every_kernel
 @pytest.mark.parametrize(
     "given", JOBS["ipc-bandwidth"], ids=lambda given: f"{given['channel']}-{given.get('workers', 1)}"
 )
 def test_bandwidth_is_what_came_by_the_outside_clock(live: Connected, given: dict[str, Any]) -> None:
     """Of all repeats and workers; over TCP it also shows that the guest's loopback interface is up."""
-    contract.skip_variant(live)
     bench = dataclasses.replace(live.bench, repeats=2)
     measured = guests.measured(WORKLOADS["ipc-bandwidth"].with_parameters(given), lambda: bench)
     result = guests.assert_right(measured)
@@ -308,9 +341,9 @@ def test_without_a_shell_none_is_started(run_session: RunSession, monkeypatch: p
     live.guest.stop()
 
 
+@on(ON_ITS_OWN)
 def test_parked_it_uses_no_cpu_and_then_goes_on(live: Connected) -> None:
     """While it is parked, another program gets what CPU time the busy guest would have had."""
-    contract.skip_variant(live)
     live.held.agent.ask(SpawnRequest(name="busy", argv=tuple(BUSY), output="/tmp/busy"))
     _await_cpu_time(live, "the endless loop's CPU time")
     live.guest.park()
@@ -337,31 +370,25 @@ def _used_beside(live: Connected, cpu_seconds: float) -> int:
     return accounting.cpu_time_ns(pids) - begun_ns
 
 
-@on_every_attachment
-def test_stopped_it_leaves_nothing(live: Connected) -> None:
-    family = live.processes()
-    cgroups = _cgroups()
-    assert family.processes
-    assert bool(cgroups) == live.kind.grouped
-    live.guest.stop()
-    _assert_gone(live, family)
-    live.guest.stop()
+@pytest.fixture(scope="module")
+def groups(live: Connected) -> list[Path]:
+    """The cgroup folders of the only guest of its kind, before there is a second one."""
+    del live
+    return _cgroups()
 
 
-@pytest.fixture(scope="module", params=[name for name, kind in KINDS.items() if not kind.variant])
-def limited(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
-    """A second guest beside the first of its kind, with a fifth of a CPU; the last test kills it."""
-    with contextlib.ExitStack() as both:
-        beside = guests.start(request.param, run_session)
-        both.callback(beside.guest.stop)
-        second = guests.start(request.param, run_session, guests.request(request.param, cpu_quota=QUOTA))
-        both.callback(second.guest.stop)
-        for one in (beside, second):
+@pytest.fixture(scope="module")
+def limited(live: Connected, groups: list[Path], run_session: RunSession) -> Iterator[Connected]:
+    """A second guest beside the first of its kind, with a fifth of a CPU; a test kills it."""
+    del groups
+    wanted = guests.request(live.name, cpu_quota=QUOTA)
+    with guests.running(live.name, run_session, wanted) as second:
+        for one in (live, second):
             guests.assert_forwards(one)
-        beside.guest.stop()
         yield second
 
 
+@on(ON_ITS_OWN)
 def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
     """Both forward (see the fixture); the second, busy, is held back by the kernel at its fifth of a CPU.
 
@@ -381,9 +408,11 @@ def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
     assert used_ns >= group.quota_ns * (now.throttled_periods - begun.throttled_periods - 1) - ahead_ns
 
 
-def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(
-    limited: Connected, run_session: RunSession
+@on(ON_ITS_OWN)
+def test_killed_it_is_noticed_and_another_starts_with_its_own_memory(
+    limited: Connected, groups: list[Path], run_session: RunSession
 ) -> None:
+    """At once; the other, in its place, has no more memory than it was given."""
     family = limited.processes()
     victim = limited.agent_process()
     os.kill(victim.pid, signal.SIGKILL)
@@ -394,49 +423,57 @@ def test_killed_it_is_noticed_at_once_and_another_starts_in_its_place(
         limited.guest.resume()
     assert "console.txt" in limited.guest.evidence()
     limited.guest.stop()
-    _assert_gone(limited, family)
+    _assert_gone(limited, family, groups)
     again = guests.request(limited.name)
     again = dataclasses.replace(again, name=limited.wanted.name, network=limited.wanted.network)
     next_one = guests.start(limited.name, run_session, again)
     assert next_one.guest.agent.ask(ClocksRequest()).monotonic_ns
     family = next_one.processes()
+    if next_one.kind.bounded:
+        _assert_memory_over_the_limit_is_not_had(next_one)
     next_one.guest.stop()
-    _assert_gone(next_one, family)
+    _assert_gone(next_one, family, groups)
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.bounded and not kind.variant])
-def test_memory_over_the_limit_is_not_had_and_that_is_said(run_session: RunSession, name: str) -> None:
+def _assert_memory_over_the_limit_is_not_had(live: Connected) -> None:
     """Twice the memory it was given: the job ends with a reason, or the guest dies, and never an answer."""
-    live = guests.start(name, run_session)
-    family = live.processes()
     parameters = {"size_bytes": 2 * guests.MEMORY_BYTES}
     with pytest.raises(GuestError) as raised:
         live.bench.timekeeper.time_job("masr", parameters, guests.HANG_SECONDS)
     assert str(raised.value)
     assert f"{guests.HANG_SECONDS:g} s" not in str(raised.value)
+
+
+@on([WITHOUT_ITS_MONITOR])
+def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(live: Connected) -> None:
+    """As after a kill whose victim is not dead yet: nothing can be asked of it, and its links must still go."""
+    family = live.processes()
+    assert isinstance(live.guest, QemuGuest)
+    present(live.guest.monitor).connection.shutdown(socket.SHUT_RDWR)
+    with refused("'stop'", error=GuestDied):
+        live.guest.park()
     live.guest.stop()
     _assert_gone(live, family)
 
 
-def test_a_machine_whose_monitor_is_gone_is_cleared_away_all_the_same(run_session: RunSession) -> None:
-    """As after a kill whose victim is not dead yet: nothing can be asked of it, and its links must still go."""
-    doomed = guests.start("qemu-tcg", run_session)
-    family = doomed.processes()
-    assert isinstance(doomed.guest, QemuGuest)
-    present(doomed.guest.monitor).connection.shutdown(socket.SHUT_RDWR)
-    with refused("'stop'", error=GuestDied):
-        doomed.guest.park()
-    doomed.guest.stop()
-    _assert_gone(doomed, family)
+@pytest.mark.parametrize("live", [name for name in ALL if name != WITHOUT_ITS_MONITOR], indirect=True, scope="module")
+def test_stopped_it_leaves_nothing(live: Connected, groups: list[Path]) -> None:
+    family = live.processes()
+    others = [one for one in _cgroups() if one not in groups]
+    assert family.processes
+    assert bool(groups) == live.kind.grouped
+    live.guest.stop()
+    _assert_gone(live, family, others)
+    live.guest.stop()
 
 
 def _cgroups() -> list[Path]:
     found = residue.cgroup_folders(os.environ["VIRTOLL_LAB"])
-    return [below for folder in found for below in folder.iterdir() if below.is_dir()]
+    return sorted(below for folder in found for below in folder.iterdir() if below.is_dir())
 
 
-def _assert_gone(live: Connected, family: machine.Family) -> None:
-    """Its processes, its interfaces on both sides, its routers, its cgroup."""
+def _assert_gone(live: Connected, family: machine.Family, others: Sequence[Path] = ()) -> None:
+    """Its processes, its interfaces on both sides, its routers, its cgroup; there remain the groups of ``others``."""
     family.await_end()
     here = machine.interfaces()
     beyond = {one.name for one in live.held.peer.ask(FactsRequest()).interfaces}
@@ -445,7 +482,7 @@ def _assert_gone(live: Connected, family: machine.Family) -> None:
         assert link.peer_interface not in beyond
     assert live.site.network.endpoint_interfaces(live.bench.network) == {}
     assert _hosts_agents() == 1, "the one that reads the lab's counters"
-    assert _cgroups() == []
+    assert _cgroups() == list(others)
 
 
 def _hosts_agents() -> int:

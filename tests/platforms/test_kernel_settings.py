@@ -13,11 +13,12 @@ from tests.support.guests import Connected
 
 from virtoll.campaign.session import RunSession
 from virtoll.platforms.kernel_settings import KernelSettings, SchedulerSetting, kernel_words, why_not_in_force
+from virtoll.platforms.libvirt import domain_xml
 from virtoll.platforms.libvirt.domain_xml import LibvirtParameters
 from virtoll.platforms.qemu.command import QemuParameters, kernel_arguments
 from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
 
-INSIDE_LAB = True
+INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 # None is what the guest's kernel chooses: a disk with one queue gets mq-deadline, and tsc or hpet come before acpi_pm.
 CLOCK, ORDER = {"clocksource": "acpi_pm"}, {"io_scheduler": "none"}
@@ -28,7 +29,11 @@ SET: dict[str, Kind] = {
 }
 
 
-@pytest.fixture(scope="module", params=SET)
+# libvirt's machine boots the line that is read below, as all its machines do.
+LIVE = ["qemu-tcg-set", pytest.param("libvirt-set", marks=pytest.mark.extended), "uml-set"]
+
+
+@pytest.fixture(scope="module", params=LIVE)
 def live(run_session: RunSession, request: pytest.FixtureRequest) -> Iterator[Connected]:
     """A guest with what can be set there; where that is an I/O scheduler, with a disk for its data."""
     name = str(request.param)
@@ -70,12 +75,13 @@ def test_a_setting_that_its_kernel_lacks_is_refused_with_those_it_has(live: Conn
 
 
 def test_a_kernel_that_is_asked_for_nothing_is_told_nothing() -> None:
-    line = kernel_arguments(QemuParameters(), data=True)
-    assert "clocksource=" not in line
-    assert "virtoll.scheduler=" not in line
+    for line in (kernel_arguments(QemuParameters(), data=True), domain_xml.kernel_arguments(LibvirtParameters())):
+        assert "clocksource=" not in line
+        assert "virtoll.scheduler=" not in line
     words = kernel_arguments(QemuParameters.model_validate(CLOCK | ORDER), data=True).split()
     assert {"clocksource=acpi_pm", "virtoll.scheduler=none"} <= set(words)
     assert kernel_words(KernelSettings.model_validate(CLOCK | ORDER)) == ["clocksource=acpi_pm"]
+    assert "clocksource=acpi_pm" in domain_xml.kernel_arguments(LibvirtParameters.model_validate(CLOCK)).split()
     wanted = VirtualBoxParameters.model_validate(CLOCK | ORDER)
     assert {"clocksource=acpi_pm", "virtoll.scheduler=none"} <= set(kernel_line(wanted, root=False, data=True).split())
 

@@ -29,7 +29,7 @@ from virtoll.platforms import platform_of
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import Limited
 
-INSIDE_LAB = True
+INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 

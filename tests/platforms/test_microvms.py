@@ -25,7 +25,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver
 from virtoll.platforms.process_guest import AgentGuest
 
-INSIDE_LAB = True
+INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 PRODUCTS = ("firecracker", "cloud-hypervisor")
@@ -79,10 +79,8 @@ def requests(live: Connected) -> list[tuple[str, str]]:
     return [(method, path) for method, path, _ in map(json.loads, lines)]
 
 
-@pytest.mark.parametrize("product", PRODUCTS)
-def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict[str, str], product: str) -> None:
-    live = guests.start(mock[product], run_session)
-    family = live.processes()
+def through_the_whole_path(live: Connected, product: str) -> None:
+    """From a guest that has started to one that was parked and goes on, by the document's requests alone."""
     facts = guests.facts(live)
     assert facts.root_filesystem == "erofs"
     assert facts.agent_sha256 == live.site.image.agent_sha256
@@ -93,14 +91,25 @@ def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict
     live.guest.resume()
     assert live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
     assert requests(live) == EXCHANGE[product]
-    live.guest.stop()
+
+
+def assert_gone(live: Connected, family: machine.Family) -> None:
     family.await_end()
     assert not machine.interfaces() & {link.port_interface for link in live.bench.network.links}
 
 
-def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict[str, str]) -> None:
+def test_the_whole_path_runs_by_the_document(run_session: RunSession, mock: dict[str, str]) -> None:
+    live = guests.start(mock["cloud-hypervisor"], run_session)
+    family = live.processes()
+    through_the_whole_path(live, "cloud-hypervisor")
+    live.guest.stop()
+    assert_gone(live, family)
+
+
+def test_a_monitor_that_is_killed_on_the_way_is_noticed(run_session: RunSession, mock: dict[str, str]) -> None:
     live = guests.start(mock["firecracker"], run_session)
     family = live.processes()
+    through_the_whole_path(live, "firecracker")
     assert isinstance(live.guest, AgentGuest)
     os.killpg(live.guest.process.pid, signal.SIGKILL)
     guests.assert_found_dead(live)
@@ -108,7 +117,7 @@ def test_a_monitor_that_is_killed_is_noticed(run_session: RunSession, mock: dict
         live.guest.park()
     assert set(live.guest.evidence()) == {"console.txt", "monitor.txt"}
     live.guest.stop()
-    family.await_end()
+    assert_gone(live, family)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

@@ -29,7 +29,7 @@ from virtoll.workloads.traffic import BACKENDS, FrameParameters, TrafficStream
 from virtoll.workloads.transmitters import Transmitters, TransmittersParameters
 from virtoll.workloads.virtual_routers import VirtualRouters, VirtualRoutersParameters
 
-INSIDE_LAB = True
+INSIDE_LAB = "frames"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 # As many frames as queues between namespaces hold; the second point is too fast for any machine.
 SLOW = 500.0

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support import guests
+from tests.support import guests, machine
+from tests.support.guests import Connected
 from tests.support.tools_image import WORD, small_tools_image
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.session import ShutdownRequest
 from virtoll.campaign.session import RunSession
 from virtoll.hosts.base import LocalHost
-from virtoll.image import boot_disk
+from virtoll.image import GuestImage, boot_disk
 from virtoll.image.cache import tree_digest
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import make_disk
@@ -25,7 +27,7 @@ from virtoll.lab.priority import preferred
 from virtoll.platforms.process_guest import root_disk, socket_session
 from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
 
-INSIDE_LAB = True
+INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
@@ -44,15 +46,43 @@ def run(agent: AgentClient, *argv: str) -> tuple[int | None, str]:
     return ended.status, (ended.stdout + ended.stderr).decode()
 
 
-@pytest.mark.parametrize("kind", ["native", "netns", "runc", "uml", "qemu-tcg"])
-def test_the_packages_are_there_and_stay_as_they_are(run_session: RunSession, kind: str) -> None:
-    live = guests.start(kind, run_session)
+def assert_packages(live: Connected) -> None:
+    """They are there, and cannot be written to; what is no part of them can."""
     assert run(live.guest.agent, "/usr/bin/busybox", "cat", WORD) == (0, "from word\n")
     status, said = run(live.guest.agent, "/usr/bin/busybox", "touch", "/usr/share/word/written")
     assert (status, "Read-only file system" in said) == (1, True)
     assert run(live.guest.agent, "/usr/bin/busybox", "touch", "/tmp/written") == (0, "")
+
+
+def assert_unchanged(image: GuestImage) -> None:
+    assert tree_digest(image.root.parent) == image.digest.removeprefix("sha256:")
+
+
+@pytest.mark.parametrize("kind", ["native", "netns", "runc", "uml"])
+def test_the_packages_are_there_and_stay_as_they_are(run_session: RunSession, kind: str) -> None:
+    live = guests.start(kind, run_session)
+    assert_packages(live)
     live.guest.stop()
-    assert tree_digest(run_session.site.image.root.parent) == run_session.site.image.digest.removeprefix("sha256:")
+    assert_unchanged(run_session.site.image)
+
+
+def test_a_machine_has_them_on_the_disk_that_its_host_has(
+    run_session: RunSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A host elsewhere has a copy of each file that a machine opens; so has this one here."""
+
+    def put(_host: LocalHost, path: Path) -> Path:
+        return Path(shutil.copy(path, tmp_path))
+
+    monkeypatch.setattr(type(run_session.site.host), "put", put)
+    live = guests.start("qemu-tcg", run_session)
+    assert_packages(live)
+    opened = [name for pid in live.pids() for name in machine.held(pid)]
+    disk = root_disk(run_session.site.image)
+    assert str(tmp_path / disk.name) in opened
+    assert str(disk) not in opened
+    live.guest.stop()
+    assert_unchanged(run_session.site.image)
 
 
 @dataclass(frozen=True)
@@ -89,6 +119,7 @@ def booted_from_cd_rom(host: LocalHost, boot: Path, root: Path, data: Path) -> I
         end_process(process)
 
 
+@pytest.mark.extended  # test_virtualbox.py knows its line, and test_esxi.py boots from such a disk beside two others
 def test_a_machine_that_boots_from_a_cd_rom_has_them_on_another(run_session: RunSession) -> None:
     """The kernel, its line and the drives are VirtualBox's; the data disk is opened by the path that it gets."""
     image, host = run_session.site.image, run_session.site.this_machine
@@ -96,18 +127,18 @@ def test_a_machine_that_boots_from_a_cd_rom_has_them_on_another(run_session: Run
     volume = make_disk(host.lab_id, 16 * 2**20, host.run)
     try:
         assert volume.disk_path is not None
-        with booted_from_cd_rom(host, boot, root_disk(image), volume.disk_path) as machine:
-            said = run(machine.agent, "/usr/bin/busybox", "cat", "/proc/mounts")[1]
+        with booted_from_cd_rom(host, boot, root_disk(image), volume.disk_path) as started:
+            said = run(started.agent, "/usr/bin/busybox", "cat", "/proc/mounts")[1]
             mounts = [line.split()[:3] for line in said.splitlines()]
             assert ["/dev/sr0", "/", "erofs"] in mounts
             assert ["/dev/sda", "/data", "ext4"] in mounts
-            assert run(machine.agent, "/usr/bin/busybox", "cat", WORD) == (0, "from word\n")
-            status, said = run(machine.agent, "/usr/bin/busybox", "touch", "/usr/share/word/written")
+            assert run(started.agent, "/usr/bin/busybox", "cat", WORD) == (0, "from word\n")
+            status, said = run(started.agent, "/usr/bin/busybox", "touch", "/usr/share/word/written")
             assert (status, "Read-only file system" in said) == (1, True)
             copied = (f"if={WORD}", "of=/data/copy", "conv=fsync")
-            assert run(machine.agent, "/usr/bin/busybox", "dd", *copied)[0] == 0
-            machine.agent.ask(ShutdownRequest(), guests.HANG_SECONDS)
-            machine.process.wait(guests.HANG_SECONDS)
+            assert run(started.agent, "/usr/bin/busybox", "dd", *copied)[0] == 0
+            started.agent.ask(ShutdownRequest(), guests.HANG_SECONDS)
+            started.process.wait(guests.HANG_SECONDS)
         assert host.run(["debugfs", "-R", "cat /copy", str(volume.disk_path)], "look") == "from word\n"
     finally:
         volume.remove()

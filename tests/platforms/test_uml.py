@@ -16,7 +16,7 @@ from virtoll.campaign.session import RunSession
 from virtoll.workloads.forward import ForwardParameters, stream_through
 from virtoll.workloads.traffic import send
 
-INSIDE_LAB = True
+INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.extended]
 # Of so many some are slept over, the most at a rate that it can hold.
 REQUESTS, FRAMES_PER_SECOND = 300, 5000.0

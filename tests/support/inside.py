@@ -1,6 +1,8 @@
 """Tests that run inside a lab: a module that says ``INSIDE_LAB = True`` is run there, once, as a whole.
 
-Outside, each test of such a module is replaced by its report from inside: one pytest for the module, in the very
+``INSIDE_LAB = "NAME"``: in one lab with the other modules that say so; it leaves that lab as it found it.
+
+Outside, each test of such a module is replaced by its report from inside: one pytest for a lab, in the very
 namespaces that ``virtoll.lab.launch`` makes, with the very mounts that ``virtoll.lab.init`` makes. When the outer
 process dies the kernel ends the inner one and all its guests, as it does with any lab.
 
@@ -104,7 +106,7 @@ _labs: list[Labs] = []
 
 def belongs_inside(item: pytest.Item) -> bool:
     """Whether a test is of a module that runs in a lab."""
-    return bool(getattr(getattr(item, "module", None), "INSIDE_LAB", False))
+    return bool(getattr(_module(item), "INSIDE_LAB", False))
 
 
 def runs_elsewhere(item: pytest.Item) -> bool:
@@ -148,9 +150,15 @@ def keep(report: pytest.TestReport, config: pytest.Config) -> None:
 
 
 def _lab_name(item: pytest.Item) -> str:
-    """Which lab runs a test: its module's, or the one of several that the module says."""
-    part = getattr(getattr(item, "module", None), "lab_of", lambda _: "")(item)
-    return f"{item.path} {part}".rstrip()
+    """Which lab runs a test: its module's, the one of several that the module says, or one that modules share."""
+    module = _module(item)
+    shared = module.INSIDE_LAB
+    part = getattr(module, "lab_of", lambda _: "")(item)
+    return f"{item.path if shared is True else shared} {part}".rstrip()
+
+
+def _module(item: pytest.Item) -> Any:
+    return getattr(item, "module", None)
 
 
 def _start_all(session: pytest.Session) -> Labs:
@@ -182,14 +190,13 @@ def _start_all(session: pytest.Session) -> Labs:
 
 def _expected_seconds(items: Sequence[pytest.Item]) -> float:
     """Roughly: what a lab takes decides when it is started."""
-    module = getattr(items[0], "module", None)
-    return len(items) * float(getattr(module, "LAB_SECONDS_PER_TEST", SECONDS_PER_TEST))
+    return sum(float(getattr(_module(item), "LAB_SECONDS_PER_TEST", SECONDS_PER_TEST)) for item in items)
 
 
 def _prepare(items: Sequence[pytest.Item]) -> None:
     """What a lab's tests need: there is no way to a package mirror from inside."""
     _prepare_images()
-    for kind in getattr(getattr(items[0], "module", None), "needed_nested_hosts", lambda _: ())(items):
+    for kind in getattr(_module(items[0]), "needed_nested_hosts", lambda _: ())(items):
         prepare_nested_host(kind)
 
 
