@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.support.dom0 import LAB, Dom0
@@ -18,6 +18,21 @@ from virtoll.platforms.process_guest import GuestRemains
 from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 
 OTHER = "virtoll-ba9876543210"
+TABLES = ("30166", "30167")
+ROUTED = """\
+link set vifname nomaster down
+link set vifname address 02:76:74:05:05:03
+link add vtr5out address 02:76:74:04:05:03 type veth peer name vto5out
+link set vto5out mtu 1400 master virtoll-out up
+link set vtr5out mtu 1400 up
+link set vifname mtu 1400 up
+rule add iif vtr5out lookup 30166
+rule add iif vifname lookup 30167
+route add default via 10.69.3.1 dev vifname onlink table 30166
+route add default via 10.69.3.2 dev vtr5out onlink table 30167
+neigh add 10.69.3.1 lladdr 02:76:74:01:05:03 nud permanent dev vifname
+neigh add 10.69.3.2 lladdr 02:76:74:02:05:03 nud permanent dev vtr5out
+""".splitlines()
 OTHERS_OWN = (
     "customer",
     "virtoll-like",
@@ -58,6 +73,13 @@ def test_a_domain_that_does_not_go_is_told() -> None:
         destroy(host, name, patience_seconds=0.0)
 
 
+def raising(error: GuestError) -> Callable[[], str]:
+    def answer() -> str:
+        raise error
+
+    return answer
+
+
 class LossyDom0(Dom0):
     """Loses the first answer, as a connection to a busy host does: ssh ends with 255 and says nothing."""
 
@@ -76,28 +98,26 @@ def test_an_answer_that_is_lost_is_asked_for_again() -> None:
     assert domains(host) == []
 
 
-class BusyDom0(Dom0):
-    """Its kernel has removed the guest's interfaces ``after`` looks."""
+def busy(*looks: int) -> Dom0:
+    """Its kernel has so many of the guest's interfaces at each look."""
+    host, left = Dom0({}), iter(looks)
 
-    def __init__(self, after: float) -> None:
-        super().__init__({"list": listed()})
-        self.after = after
+    def answer() -> str:
+        names = ("lo", "vt4in0", *("vt3in0@eth0", "vt3out")[: next(left)])
+        return "".join(f"{name:<16} UP  fe:ff:ff:ff:ff:ff <UP>\n" for name in names)
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
-        super().run(argv, role, deadline_seconds, stdin)
-        assert argv == ["ip", "-brief", "link"]
-        left = ["vt3in0@eth0", "vt3out"] if len(self.asked) <= self.after else []
-        return "".join(f"{name:<16} UP  fe:ff:ff:ff:ff:ff <UP>\n" for name in ("lo", "vt4in0", *left))
+    host.others["ip"] = answer
+    return host
 
 
 def test_the_end_of_a_domains_interfaces_is_waited_for() -> None:
-    host = BusyDom0(after=2)
+    host = busy(2, 1, 0)
     wait_for_removal(host, ["vt3in0", "vt3out"])
-    assert len(host.asked) == 3
+    assert host.asked == [["ip", "-brief", "link"]] * 3
 
 
 def test_an_interface_that_does_not_go_is_told() -> None:
-    host = BusyDom0(after=math.inf)
+    host = busy(2, 2)
     with refused("this machine", "vt3in0, vt3out", "0 s", error=GuestRemains):
         wait_for_removal(host, ["vt3out", "vt3in0"], patience_seconds=0.0)
 
@@ -176,18 +196,27 @@ def test_where_dom0_runs_must_be_known_before_it_is_changed(said: str) -> None:
 
 
 def test_a_routed_link_is_promised_before_it_is_made_and_gone_afterwards() -> None:
-    host, link = Dom0({}), replace(plan_links(5).links[0], attachment="routed", bridge="virtoll-in0")
+    host, link = Dom0({}), replace(plan_links(5).links[1], attachment="routed", bridge="virtoll-out", mtu_bytes=1400)
     with routed_link(host, link, "vifname"):
-        made = host.asked[-1][-1].splitlines()
-        down, address = "link set vifname nomaster down", f"link set vifname address {link.router_macs[1]}"
-        assert made.index(down) < made.index(address), "its MAC address changes only while it is down"
-        tables = [line.split()[-1] for line in made if line.startswith("rule add")]
-        assert len(set(tables)) == 2
+        (batch,) = host.asked
         undo = list(host.promised)
-        assert [argv[-1] for argv in undo] == [f"vtr5{link.name}", *tables]
-        assert set(host.written) == {"forwarding", "rp_filter"}
+    assert batch[:-1] == ["ip", "-batch", "-"]
+    assert batch[-1].splitlines() == ROUTED, "its MAC address changes only while it is down"
+    assert undo == [["ip", "link", "del", "vtr5out"], *(["ip", "rule", "del", "lookup", table] for table in TABLES)]
+    settings = Path("/proc/sys/net/ipv4/conf")
+    values = {"forwarding": "1", "rp_filter": "0"}
+    assert host.written == {
+        settings / interface / name: value for interface in ("vtr5out", "vifname") for name, value in values.items()
+    }
     assert host.promised == []
-    assert host.asked[-len(undo) :] == undo
+    assert host.asked[1:] == undo
+
+
+def test_a_routed_link_that_is_gone_already_is_no_fault_at_its_end() -> None:
+    host, link = Dom0({}), plan_links(5).links[0]
+    with routed_link(host, link, "vifname"):
+        host.others["ip"] = raising(GuestError("Cannot find device"))
+    assert host.promised == []
 
 
 @pytest.mark.parametrize("value", ["1", "2"])

@@ -86,7 +86,7 @@ class Dom0(Lab):
         super().__init__(lab_id, scratch)
         self.said = said
         self.asked: list[list[str]] = []
-        self.written: dict[str, str] = {}
+        self.written: dict[Path, str] = {}
         self.files = {"/proc/sys/net/ipv4/conf/all/rp_filter": "0\n"}
         self.promised: list[list[str]] = []
         self.undying: set[str] = set()
@@ -141,7 +141,7 @@ class Dom0(Lab):
         return self.files[str(path)].encode()
 
     def write(self, path: Path, content: bytes) -> None:
-        self.written[path.name] = content.decode()
+        self.written[path] = content.decode()
 
     def guard(self, argv: Sequence[str]) -> Callable[[], None]:
         """What is promised now; the newest last."""
@@ -151,5 +151,5 @@ class Dom0(Lab):
 
     def configuration(self) -> dict[str, Any]:
         """What ``xl create`` was given."""
-        lines = self.written["domain.cfg"].splitlines()
+        lines = next(text for path, text in self.written.items() if path.name == "domain.cfg").splitlines()
         return {key: json.loads(value) for key, _, value in (line.partition(" = ") for line in lines)}
