@@ -104,7 +104,7 @@ def _fill(folder: Path, progress: Progress) -> None:
         target = folder if file == tree / _PROGRAM else libraries
         shutil.copy2(resolved(tree, file), target / file.name)
     for name in _FIRMWARE:
-        shutil.copy2(resolved(tree, tree / name), firmware)
+        shutil.copy2(resolved(tree, tree / name), firmware / Path(name).name)
     program = folder / Path(_PROGRAM).name
     mended = mend(program.read_bytes())
     if mended is None:
