@@ -206,11 +206,22 @@ def test_its_root_has_its_address_its_key_and_its_files(
 def test_its_commands_run_by_its_own_key_each_by_itself(lab: RecordedLab, network: RecordedNetwork) -> None:
     with booted(NESTED_HOSTS["kvm"], lab, network) as machine:
         prefix = machine.connection.prefix
-    assert prefix[0] == "ssh"
+    assert prefix[:4] == ("ssh", "-F", "/dev/null", "-T")
     assert prefix[-2:] == (f"root@{ADDRESS}", "--")
-    key = lab.folder / "nested-kvm/key"
-    assert {f"IdentityFile={key}", "IdentitiesOnly=yes", "ControlPath=none"} <= set(prefix)
-    assert values(prefix, "-F") == ["/dev/null"]
+    assert set(values(prefix, "-o")) == {
+        "BatchMode=yes",
+        "ConnectTimeout=60",
+        "ForwardAgent=no",
+        "ForwardX11=no",
+        f"IdentityFile={lab.folder / 'nested-kvm/key'}",
+        "IdentitiesOnly=yes",
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR",
+        "HostKeyAlgorithms=ssh-ed25519",
+        "ControlPath=none",
+    }
+    assert machine.connection.name == "nested kvm"
     assert machine.connection.quoted
     assert [*prefix, "true"] in lab.commands
 
@@ -239,6 +250,8 @@ def test_it_is_parked_and_resumed_by_its_monitor_and_ends(lab: RecordedLab, netw
         assert machine.process.poll() is None
     assert lab.monitors[0].commands == ["qmp_capabilities", "stop", "cont"]
     assert machine.process.poll() is not None
+    assert machine.process.stderr.closed
+    assert machine.monitor.who == "nested host kvm"
 
 
 def test_one_that_ends_says_its_last_words_and_leaves_nothing(

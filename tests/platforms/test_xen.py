@@ -12,9 +12,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 from tests.support.dom0 import IMAGE, LAB, NOTHING, Bridges, Dom0
 from tests.support.facts import assert_facts, refused
 from tests.support.present import present
+from tests.support.told_names import TESTBED
 
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.data import LocalVolume
@@ -222,6 +224,20 @@ def test_only_hvm_has_emulated_nics(kind: str) -> None:
     key, said = XenParameters.model_validate(wanted).conflict(None) or ("", "")
     assert (key, "type: hvm" in said) == ("nic", True)
     assert XenParameters.model_validate({**wanted, "type": "hvm"}).conflict(None) is None
+
+
+@pytest.mark.parametrize(("key", "least", "most"), [("weight", 1, 65_535), ("cap", 0, 100_000)])
+def test_the_schedulers_numbers_have_bounds(key: str, least: int, most: int) -> None:
+    for value in (least, most):
+        assert getattr(XenParameters.model_validate({key: value}), key) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(ValidationError, match=key):
+            XenParameters.model_validate({key: value})
+
+
+@pytest.mark.parametrize(("attachment", "goes"), [("bridge", True), ("routed", True), ("macvtap", False)])
+def test_dom0_routes_to_a_testbed_too(attachment: str, goes: bool) -> None:
+    assert (XenParameters.model_validate({"attachment": attachment}).conflict(TESTBED) is None) == goes
 
 
 def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -80,6 +80,17 @@ def raising(error: GuestError) -> Callable[[], str]:
     return answer
 
 
+def test_each_pci_device_is_a_minute_more_to_wait_for() -> None:
+    name = f"{LAB}-xen-1"
+    host = Dom0({"list": listed(name)})
+    destroy(host, name, devices=2)
+    assert host.waited["destroy"] == 60.0 + 2 * 60.0
+    host = Dom0({"list": listed(name)})
+    host.undying = {name}
+    with refused(f"domain {name}", "0 s", error=GuestRemains):
+        destroy(host, name, patience_seconds=-120.0, devices=2)
+
+
 class LossyDom0(Dom0):
     """Loses the first answer, as a connection to a busy host does: ssh ends with 255 and says nothing."""
 

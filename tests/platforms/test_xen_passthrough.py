@@ -125,6 +125,7 @@ def test_what_is_missing_is_named() -> None:
 def test_a_guest_is_given_the_devices_and_a_vif_for_its_marks(tmp_path: Path, kind: str, modules: str) -> None:
     host = PciDom0({"list": NOTHING, "create": GuestError("'xl create' ended with 1: no room")}, tmp_path)
     before = dict(host.drivers)
+    host.others["ip"] = "g7in0 UP\ng7out UP\n"  # of somebody else: none of the guest's is of these names
     network = Bridges()
     site = replace(model_site(), host=host, image=cast("Any", IMAGE), network=cast("Any", network))
     wanted = XenParameters.model_validate({"type": kind, "attachment": "passthrough", "vfio": NICS})

@@ -36,8 +36,6 @@ from virtoll.platforms.xen.disks import block_device
 from virtoll.platforms.xen.dom0 import Dom0Pin, destroy, domains, remove_leftovers, routed_link, wait_for_removal
 from virtoll.platforms.xen.passthrough import assignable, refusal
 
-__all__ = ["Xen", "XenParameters", "remove_leftovers"]
-
 _MIB = 2**20
 _CREATE_SECONDS = 600.0
 _PROBE_SECONDS = 600.0
