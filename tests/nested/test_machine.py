@@ -170,6 +170,7 @@ def test_its_nics_are_taps_of_the_lab_and_gone_with_it(lab: RecordedLab, network
         ["ip", "link", "set", "m2", "up"],
     ]
     assert [line for line in lab.commands if line[0] == "ip"] == [*made, ["ip", "link", "del", "m2"]]
+    assert {link.owner for link in links.links} == {182}, "guests have the numbers below 180"
     assert [link.name for link in links.links if link.role == "source"] == ["in0", "in1", "in2"]
     assert len([link for link in links.links if link.role == "sink"]) == 3
     assert network.removed == [links]

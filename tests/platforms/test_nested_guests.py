@@ -31,26 +31,11 @@ DATA_BYTES = 2**20
 LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-XEN_IN_SHORT = (
-    "test_each_guest_keeps_the_contract",
-    "test_the_jobs_give_right_answers",
-    "test_commands_at_one_time_on_its_host_all_end_well",
-    "test_beside_programs_of_its_host_it_computes_right",
-    "test_it_is_branded",
-    "test_its_data_directory_is_a_disk_of_its_host",
-    "test_stopped_it_leaves_nothing_on_its_host",
-)
-
 
 def needed_nested_hosts(items: list[pytest.Function]) -> list[nested.NestedKind]:
     """Those that the chosen tests boot, made outside: there is no way to a package mirror from inside."""
     hosts = {NESTED[str(item.callspec.params["live"])].host for item in items}
     return [kind for name, kind in nested.NESTED_HOSTS.items() if f"nested:{name}" in hosts]
-
-
-def is_extended(item: pytest.Function) -> bool:
-    """Translated Xen is the slowest of all: its short form is that a guest boots, forwards, computes and is gone."""
-    return item.callspec.params["live"] == "nested-xen-pv" and item.originalname not in XEN_IN_SHORT
 
 
 def _kinds() -> list[object]:

@@ -242,7 +242,7 @@ def test_dom0_routes_to_a_testbed_too(attachment: str, goes: bool) -> None:
 
 def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
     _, host, bridges = asked(tmp_path, dom0_cpus=(0,))
-    assert len(bridges.removed) == 1
+    assert bridges.removed == [attached(plan_links(7), "bridge")]
     assert host.promised == []
     assert ["rm", "-f", f"/var/log/xen/qemu-dm-{LAB}-xen-3.log", f"/var/log/xen/xl-{LAB}-xen-3.log"] in host.asked
     assert not any("vcpu-pin" in argv for argv in host.asked), "dom0 was not pinned yet"

@@ -159,7 +159,7 @@ def test_dom0_goes_back_where_it_was(before: dict[str, tuple[str, str]]) -> None
     assert host.promised == []
     pin.take()
     for argv in promised:  # as when the controller dies now
-        host.run(argv, "undo")
+        host.run(argv, "dom0")
     assert host.affinity == found
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from tests.support import experiments
-from tests.support.dom0 import IMAGE, LAB, NOTHING, Bridges, Dom0
+from tests.support.dom0 import IMAGE, LAB, NOTHING, ROLES, Bridges, Dom0
 from tests.support.facts import Command, assert_facts, refused
 
 from virtoll.errors import CommandFailed, GuestError, UsageError
@@ -45,6 +45,7 @@ class PciDom0(Dom0):
             self.files[f"/sys/bus/pci/devices/{address}/class"] = f"{kind}\n"
 
     def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
+        assert role in ROLES
         if argv[0] == "test":
             if not self._exists(Path(argv[2])):
                 raise CommandFailed(argv, 1, "no message", "")
@@ -88,7 +89,7 @@ def test_what_is_promised_gives_it_back_should_the_controller_die() -> None:
     taken = assignable(host, NICS[0])
     taken.__enter__()
     for argv in host.promised:  # as the agent or the janitor does
-        host.run(argv, "undo")
+        host.run(argv, "vfio")
     assert host.drivers[NICS[0]] == "igbvf"
 
 

@@ -19,6 +19,11 @@ from virtoll.lab.network import GuestNetwork, Link
 
 LAB = "virtoll-0123456789ab"
 Answer = str | GuestError
+ROLES = frozenset(
+    {"console", "disk", "dom0", "domain", "domains", "end", "logs", "network", "park", "probe", "resume", "router"}
+    | {"vfio", "guest xen/3", "guest probe-xen"}
+)
+"""What the record of a run says that each command was for."""
 NOTHING = (
     "Name                                        ID   Mem VCPUs\tState\tTime(s)\nDomain-0  0  1024  2  r-----  21.2\n"
 )
@@ -96,7 +101,7 @@ class Dom0(Lab):
         self.waited: dict[str, float] = {}
 
     def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0, stdin: bytes | None = None) -> str:
-        assert role
+        assert role in ROLES
         assert deadline_seconds > 0
         self.asked.append([*argv, *([stdin.decode()] if stdin else [])])
         if argv[0] != "xl":

@@ -109,8 +109,8 @@ class Dom0Pin:
 
     def give_back(self) -> None:
         """Put them back, if no other guest wants them; ``GuestRemains`` when Xen does not."""
-        before = self.shared.find(_Before)
-        if not self._taken or before is None:
+        before = self.shared.find(_Before) if self._taken else None
+        if before is None:
             return
         self._taken = False
         before.guests -= 1
