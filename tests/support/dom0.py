@@ -21,7 +21,7 @@ LAB = "virtoll-0123456789ab"
 Answer = str | GuestError
 ROLES = frozenset(
     {"console", "disk", "dom0", "domain", "domains", "end", "logs", "network", "park", "probe", "resume", "router"}
-    | {"vfio", "guest xen/3", "guest probe-xen"}
+    | {"NICs", "vfio", "guest xen/3", "guest probe-xen"}
 )
 """What the record of a run says that each command was for."""
 NOTHING = (
