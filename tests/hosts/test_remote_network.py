@@ -1,4 +1,4 @@
-"""What another host is told of guests' links: bridges and taps as they are made in nested hosts, promised and undone."""
+"""What another host is told of guests' links: bridges and taps as in nested hosts, promised and undone."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from tests.support.cpio_archive import read_archive
 from tests.support.facts import Command, refused
 from tests.support.made_deb import NAME, kernel_files, made_deb, module
@@ -147,7 +148,10 @@ def test_a_module_that_the_kernel_has_not_is_named(cache: Cache) -> None:
         prepared(cache, replace(KIND, modules=("virtio_net", "absent", "missing")))
 
 
-def test_its_first_process_starts_the_product_then_lets_commands_in(cache: Cache, tmp_path: Path) -> None:
+def test_its_first_process_starts_the_product_then_lets_commands_in(
+    cache: Cache, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    """It is as when all nested guests last kept the contract: whoever changes it runs ``make test-nested``."""
     init = root_of(prepared(cache))["init"]
     assert stat.S_IMODE(init.mode) == 0o755
     (tmp_path / "init").write_bytes(init.content)
@@ -158,6 +162,7 @@ def test_its_first_process_starts_the_product_then_lets_commands_in(cache: Cache
     steps = ["mount -t proc", "insmod", "start-the-product", "wait-for-it", ". /virtoll/boot.sh", "dropbear", "sleep"]
     places = [next(place for place, line in enumerate(lines) if step in line) for step in steps]
     assert places == sorted(places)
+    assert lines == snapshot
 
 
 def test_a_host_is_booted_by_its_hypervisor_or_by_the_guests_kernel(cache: Cache) -> None:
