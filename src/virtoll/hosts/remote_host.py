@@ -56,8 +56,9 @@ class RemoteHost(ConnectedHost):
     _copies: dict[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Its command lines are recorded where the lab's are."""
+        """Its command lines are recorded where the lab's are; what is baked is a copy already."""
         self.record = self.lab.record
+        self._copies.update(self.baked)
 
     @property
     def local(self) -> None:
@@ -105,7 +106,7 @@ class RemoteHost(ConnectedHost):
         """A copy there, once for each content."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        found = self.baked.get(digest) or self._copies.get(digest)
+        found = self._copies.get(digest)
         if found is None:
             found = self.scratch / f"{digest[:16]}-{path.name}"
             with path.open("rb") as file:
