@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from tests.support.facts import refused
 
 from virtoll.errors import GuestCannot, GuestError
+from virtoll.hosts import cabled_network
 from virtoll.hosts.cabled_network import CabledNetwork
 from virtoll.hosts.remote_network import RemoteNic
 from virtoll.lab.network import plan_links
-from virtoll.lab.shaping import Shape
+from virtoll.lab.shaping import End, Shape
 from virtoll.platforms.fake.site import model_site
 
 NICS = {
@@ -63,6 +66,24 @@ def test_nothing_is_made() -> None:
     network.remove(reached)
     with refused("in0", "the host", error=GuestError):
         network.bridge_port(plan_links(0).links[0])
+
+
+def test_a_sources_cable_is_shaped_at_this_end_in_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[tuple[str, int, str, str]] = []
+
+    def end(way: str) -> Callable[[int, str], End]:
+        return lambda pid, interface: lambda verb, _words: changed.append((way, pid, interface, verb))
+
+    monkeypatch.setattr(cabled_network, "end_here", end("leaves"))
+    monkeypatch.setattr(cabled_network, "arriving_here", end("arrives"))
+    network = CabledNetwork("the host", NICS, 7)
+    with network.shaped(network.reach(plan_links(0)).links[0], Shape(rate_bits_per_second=1_000_000)):
+        assert {step[:3] for step in changed} == {("leaves", 7, "eth1"), ("arrives", 7, "eth1")}
+        assert "del" not in {verb for *_, verb in changed}
+    assert {step for step in changed if step[3] == "del"} == {
+        ("leaves", 7, "eth1", "del"),
+        ("arrives", 7, "eth1", "del"),
+    }
 
 
 def test_a_sinks_cable_is_not_shaped() -> None:

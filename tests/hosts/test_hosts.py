@@ -13,6 +13,7 @@ import socket
 import stat
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -25,7 +26,7 @@ from virtoll.agent.client import AgentClient
 from virtoll.errors import CommandFailed, GuestError, HostUnreachable, ProgramMissing, UsageError
 from virtoll.experiment.topology import HostAddress, NeighbourNics
 from virtoll.experiment.topology import Testbed as Section
-from virtoll.hosts import open_host
+from virtoll.hosts import open_host, session
 from virtoll.hosts.base import Host, as_usage_error
 from virtoll.hosts.session import VARIABLE, inherited, open_session
 from virtoll.hosts.ssh import SshHost
@@ -356,6 +357,20 @@ def test_a_missing_interface_is_named(log: Path, role: str, host: object, name: 
         pass
     copies = {word for word in log.read_text().split() if word.startswith("of=")} if log.exists() else set()
     assert [copy for copy in copies if Path(copy.removeprefix("of=")).exists()] == []
+
+
+@pytest.mark.root
+def test_a_nic_without_flow_control_is_refused_before_anything_starts(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(name: str) -> None:
+        raise GuestError(f"{name} has no flow control")
+
+    monkeypatch.setattr(session, "EthtoolPause", lambda: SimpleNamespace(read=read))
+    testbed = Section.model_validate({**on_lo(), "flow_control": True})
+    with refused("testbed", "lo", "flow control", error=UsageError), open_session(testbed, built_agent()):
+        pass
+    assert not log.exists()
 
 
 @pytest.mark.root

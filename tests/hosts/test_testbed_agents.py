@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -17,7 +18,8 @@ from tests.support.present import present
 from tests.support.workload_trials import exited
 
 from virtoll.errors import AgentError, GuestError, LabError
-from virtoll.experiment.topology import NeighbourNics, Testbed
+from virtoll.experiment.topology import NeighbourNics
+from virtoll.experiment.topology import Testbed as Section
 from virtoll.hosts import remote_peer as room
 from virtoll.hosts.remote_peer import RemotePeer, remote_peer
 from virtoll.hosts.session import VARIABLE
@@ -43,9 +45,9 @@ class RecordedNetwork:
         self.faced |= ends
 
 
-def section(generator: object, sink: object, *, nics: int = 2, host: object = LOCAL, **changed: Any) -> Testbed:
+def section(generator: object, sink: object, *, nics: int = 2, host: object = LOCAL, **changed: Any) -> Section:
     hypervisor = {"host": host, "interfaces": [f"nic{number}" for number in range(nics)]}
-    return Testbed.model_validate({"generator": generator, "sink": sink, "hypervisor": hypervisor, **changed})
+    return Section.model_validate({"generator": generator, "sink": sink, "hypervisor": hypervisor, **changed})
 
 
 def role(host: object, *interfaces: str) -> dict[str, object]:
@@ -195,6 +197,9 @@ def test_an_agent_apart_that_refuses_says_what() -> None:
     error = json.dumps({"id": 1, "error": {"kind": "system", "message": "no room"}}) + "\n"
     with refused("facts", "no room", error=AgentError):
         room.Apart(OperationAgent(exec=exited(stdout=error)), 1).ask(room.FactsRequest())
+    unreadable = {**exited(1), "stderr": base64.b64encode(b"\xff not UTF-8").decode()}
+    with refused("not UTF-8", error=GuestError):
+        room.Apart(OperationAgent(exec=unreadable), 1).ask(room.FactsRequest())
     apart = room.Apart(OperationAgent(), 3)
     assert apart.stream_ends(2) == (("pair2out", "02:76:74:03:00:02"), ("pair2in", "02:76:74:03:01:02"))
     assert not apart.ended

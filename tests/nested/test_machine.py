@@ -209,7 +209,7 @@ def test_its_commands_run_by_its_own_key_each_by_itself(lab: RecordedLab, networ
         prefix = machine.connection.prefix
     assert prefix[:4] == ("ssh", "-F", "/dev/null", "-T")
     assert prefix[-2:] == (f"root@{ADDRESS}", "--")
-    assert set(values(prefix, "-o")) == {
+    assert values(prefix, "-o") == [
         "BatchMode=yes",
         "ConnectTimeout=60",
         "ForwardAgent=no",
@@ -221,7 +221,7 @@ def test_its_commands_run_by_its_own_key_each_by_itself(lab: RecordedLab, networ
         "LogLevel=ERROR",
         "HostKeyAlgorithms=ssh-ed25519",
         "ControlPath=none",
-    }
+    ]
     assert machine.connection.name == "nested kvm"
     assert machine.connection.quoted
     assert [*prefix, "true"] in lab.commands
