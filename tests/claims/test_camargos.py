@@ -6,8 +6,8 @@ import math
 from itertools import product
 
 import pytest
-from tests.support.claims_camargos import CASES, PLATFORMS, Case
-from tests.support.made_up_run import made_up_run
+from tests.support.claim_tables import NONE, ClaimCase
+from tests.support.claims_camargos import CASES, PLATFORMS
 
 from virtoll.claims import Outcome, judge_claims, published_claims
 from virtoll.stats.analysis import analyse
@@ -20,17 +20,13 @@ def test_each_claim_comes_to_each_outcome() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_claim_comes_to_what_was_measured(case: Case) -> None:
-    labels = {made.platform for made in case.measured}
-    platforms = {label: given for label, given in PLATFORMS.items() if label in labels}
-    run = made_up_run(platforms, case.measured, blocks=4, seed=2)
-    (judged,) = judge_claims(analyse(run), [BY_ID[case.claim]])
-    outcomes = tuple(test.outcome for test in judged.tests)
-    assert outcomes == (case.tests or (case.outcome,) * len(outcomes))
+def test_a_claim_comes_to_what_was_measured(case: ClaimCase) -> None:
+    (judged,) = judge_claims(analyse(case.run(PLATFORMS, blocks=4, seed=2)), [BY_ID[case.claim]])
+    assert tuple(test.outcome for test in judged.tests) == case.outcomes(len(judged.tests))
     assert judged.outcome is case.outcome
-    assert all(test.missing for test in judged.tests if test.outcome is Outcome.NOT_MEASURED)
+    assert all(test.missing for test in judged.tests if test.outcome is NONE)
     findings = [finding for test in judged.tests for finding in test.findings if finding.estimate is not None]
-    for what, expected in case.shares.items():
+    for what, (expected,) in (case.found[0] if case.found else {}).items():
         named = [finding for finding in findings if f"{finding.platform}/{finding.against}" == what]
         nearest = min(named, key=lambda one: abs(math.log((one.estimate or 0) / expected)))
         assert nearest.estimate == pytest.approx(expected, rel=0.08)

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import pytest
-from tests.support.claim_cases import NONE
-from tests.support.claims_mattos import CASES_ON_A_HOST, PLATFORMS, Case, Expected
-from tests.support.claims_mattos_network import CASES_ON_THE_NETWORK
+from tests.support import claims_mattos
+from tests.support.claim_tables import NONE, ClaimCase
+from tests.support.claims_mattos import PLATFORMS
 from tests.support.facts import assert_facts
-from tests.support.made_up_run import made_up_run
 
 from virtoll.claims import Finding, Judged, JudgedTest, Outcome, judge_claims, published_claims
 from virtoll.stats.analysis import analyse
 
 CLAIMS = {one.id: one for one in published_claims() if one.paper == "mattos2012"}
-CASES = {case.name: case for case in [*CASES_ON_A_HOST, *CASES_ON_THE_NETWORK]}
+CASES = {case.name: case for case in claims_mattos.CASES}
+BLOCKS = 5
+Expected = Mapping[str, tuple[float, ...]]
 
 
 @cache
 def judged(name: str) -> Judged:
     """What the run of a case says about its claim."""
     case = CASES[name]
-    platforms = {label: PLATFORMS[label] for label in ("native", *(one.platform for one in case.measured))}
-    run = made_up_run(platforms, case.measured, blocks=case.blocks, calibrated_rate=case.limit)
-    (found,) = judge_claims(analyse(run), [CLAIMS[case.claim]])
+    (found,) = judge_claims(analyse(case.run(PLATFORMS, blocks=BLOCKS)), [CLAIMS[case.claim]])
     return found
 
 
@@ -34,7 +33,7 @@ def judged(name: str) -> Judged:
 def test_what_a_run_says_of_a_claim(name: str) -> None:
     case, found = CASES[name], judged(name)
     assert found.outcome is case.outcome, found.tests
-    assert not case.tests or tuple(one.outcome for one in found.tests) == case.tests
+    assert tuple(one.outcome for one in found.tests) == case.outcomes(len(found.tests))
     missing = {test.missing for test in found.tests if test.outcome is not NONE} - {""}
     assert bool(missing) == bool(case.lacks)
     for text in missing:
@@ -51,7 +50,7 @@ def test_what_a_run_says_of_a_claim(name: str) -> None:
             assert finding.interval is not None or finding.reason
 
 
-def expected_by(case: Case, found: Judged) -> Sequence[Expected]:
+def expected_by(case: ClaimCase, found: Judged) -> Sequence[Expected]:
     """What each test must find."""
     return case.found or ({},) * len(found.tests)
 
@@ -59,17 +58,16 @@ def expected_by(case: Case, found: Judged) -> Sequence[Expected]:
 def paired(test: JudgedTest, expected: Expected) -> list[tuple[Finding, float | None]]:
     """Each finding with what was put in, by size; None where nothing can be told."""
     pairs: list[tuple[Finding, float | None]] = []
-    for label, given in expected.items():
-        ratios = given if isinstance(given, tuple) else (given,)
+    for label, ratios in expected.items():
         own = sorted((one for one in test.findings if one.platform == label), key=lambda one: one.estimate or 0.0)
         pairs += zip(own, sorted(ratios) if ratios else [None] * len(own), strict=True)
     return pairs
 
 
-def tolerance(case: Case) -> float:
+def tolerance(case: ClaimCase) -> float:
     """Four standard errors of a ratio of four values, relative."""
     spread = max(one.spread for one in case.measured)
-    return 4 * spread * math.sqrt(4 / case.blocks)
+    return 4 * spread * math.sqrt(4 / BLOCKS)
 
 
 def test_intervals_hold_what_was_put_in() -> None:

@@ -60,14 +60,14 @@ def test_a_preset_plans_what_its_claims_ask_for(
         (
             "suresh2014",
             "paper",
-            claims_suresh.KINDS,
+            claims_suresh.PLATFORMS,
             {"native": "native", "qemu-kvm": "kvm", "virtualbox": "virtualbox"},
             set(),
         ),
         # At quick size no platform is hardware-assisted. Builds with several cores are of one emulator, which stands
         # for KVM and VirtualBox both (K04), and no stream goes from guest to guest (K08).
         (
-            *("suresh2014", "quick", claims_suresh.KINDS),
+            *("suresh2014", "quick", claims_suresh.PLATFORMS),
             {"native": "native", "qemu-tcg": "kvm", "uml": "virtualbox"},
             {("K04", 1), ("K08", 0)},
         ),

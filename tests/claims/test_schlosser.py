@@ -1,23 +1,20 @@
 """The claims of Schlosser et al. 2011 on made-up runs whose truth is known: every outcome of each, with its numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from tests.support.claim_cases import NO, NONE, OPEN, YES
-from tests.support.claims_schlosser import CASES_ALONE, NESTED, OFFERED, PLATFORMS, SMALL, Case, at, native
-from tests.support.claims_schlosser_beside import CASES_BESIDE, HEAVY, LIGHT, WITHOUT_LIGHT, beside
+from tests.support.claim_tables import NESTED, NO, NONE, OPEN, YES, ClaimCase, measures
+from tests.support.claims_schlosser import CASES, OFFERED, PLATFORMS, WITHOUT_LIGHT, WORDS
 from tests.support.facts import assert_facts
-from tests.support.made_up_run import Made
 
 from virtoll.claims import Finding, Judged, Outcome, judge_claims, published_claims
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.analysis import RunData, analyse
 
 CLAIMS = {one.id: one for one in published_claims() if one.paper == "schlosser2011"}
-CASES = [*CASES_ALONE, *CASES_BESIDE]
 # The first of each claim's cases is one that supports it.
 SUPPORTED = {claim: next(one for one in CASES if one.claim == claim) for claim in CLAIMS}
 FRAME = 1e-4  # relative: what a frame more or less makes of a rate without noise
@@ -29,6 +26,21 @@ def judged(claim: str, run: RunData) -> Judged:
     return found
 
 
+def estimates_of(case: ClaimCase) -> tuple[float, ...]:
+    """Of all findings in order, what was put in."""
+    return case.found[0][""] if case.found else ()
+
+
+def run_of(case: ClaimCase, changed: Mapping[str, Mapping[str, Any]] | None = None, *, blocks: int = 4) -> RunData:
+    """The run; `changed`: what platforms have besides."""
+    return replace(case, changed=changed or case.changed).run(PLATFORMS, blocks=blocks)
+
+
+def run_with(text: str, generator: float | None = None) -> RunData:
+    """A run that is in no table."""
+    return run_of(ClaimCase("", OPEN, "", measures(text, WORDS)[0], generator=generator))
+
+
 def findings(found: Judged) -> list[Finding]:
     """Of all its tests, in order."""
     return [one for test in found.tests for one in test.findings]
@@ -37,18 +49,19 @@ def findings(found: Judged) -> list[Finding]:
 def test_each_claim_has_a_case_for_each_outcome() -> None:
     assert {(one.claim, one.outcome) for one in CASES} == {(claim, outcome) for claim in CLAIMS for outcome in Outcome}
     assert list(CLAIMS) == [f"S{number:02d}" for number in range(1, 14)]
-    assert all(one.outcome is YES and one.estimates for one in SUPPORTED.values())
+    assert all(one.outcome is YES and estimates_of(one) for one in SUPPORTED.values())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_run_says_of_a_claim_what_was_put_into_it(case: Case) -> None:
-    found = judged(case.claim, case.run())
+def test_a_run_says_of_a_claim_what_was_put_into_it(case: ClaimCase) -> None:
+    found = judged(case.claim, run_of(case))
     assert found.outcome is case.outcome
     results = findings(found)
     assert bool(results) != (case.outcome is NONE) or any(one.functional for one in results)
-    if case.estimates:
-        assert [one.estimate for one in results] == pytest.approx(case.estimates, rel=0.03)
-        for one, estimate in zip(results, case.estimates, strict=True):
+    estimates = estimates_of(case)
+    if estimates:
+        assert [one.estimate for one in results] == pytest.approx(estimates, rel=0.03)
+        for one, estimate in zip(results, estimates, strict=True):
             if one.interval is not None and one.simultaneous is not None and one.estimate is not None:
                 assert one.interval.low <= one.estimate <= one.interval.high
                 assert one.simultaneous.low * (1 - FRAME) <= estimate <= one.simultaneous.high * (1 + FRAME)
@@ -59,15 +72,16 @@ def test_a_run_says_of_a_claim_what_was_put_into_it(case: Case) -> None:
 @pytest.mark.parametrize(
     ("claim", "measured", "facts"),
     [
-        ("S03", SMALL + native(504, 1000, 2000), ("sources 3",)),
+        ("S03", "sources-68 native 290,300,300 + sources-504 native 1000,2000", ("sources 3",)),
         ("S10", WITHOUT_LIGHT, ("beside light",)),
-        ("S10", WITHOUT_LIGHT + beside("kvm", 68, 75, {LIGHT: 75, HEAVY: 75}), ("beside light", "netns")),
+        ("S10", f"{WITHOUT_LIGHT} + beside-68 kvm 0:75,light:75,heavy:75", ("beside light", "netns")),
     ],
+    ids=["sources", "light", "light of another"],
 )
 def test_it_stays_open_without_one_of_the_values_that_must_be_measured(
-    claim: str, measured: Sequence[Made], facts: tuple[str, ...]
+    claim: str, measured: str, facts: tuple[str, ...]
 ) -> None:
-    found = judged(claim, Case(OPEN, "", measured).run())
+    found = judged(claim, run_with(measured))
     first, second = found.tests
     assert (first.outcome, second.outcome, second.missing) == (OPEN, YES, "")
     assert_facts(first.missing, *facts)
@@ -77,12 +91,12 @@ def test_it_stays_open_without_one_of_the_values_that_must_be_measured(
 @cache
 def supported(claim: str) -> RunData:
     """The run that supports a claim."""
-    return SUPPORTED[claim].run()
+    return run_of(SUPPORTED[claim])
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_one_block_alone_decides_nothing(claim: str) -> None:
-    found = judged(claim, SUPPORTED[claim].run(blocks=1))
+    found = judged(claim, run_of(SUPPORTED[claim], blocks=1))
     assert found.outcome is OPEN
     for one in findings(found):
         assert (one.outcome, one.interval) == (OPEN, None)
@@ -143,7 +157,7 @@ def test_frames_that_the_first_interface_refuses_are_lost_if_it_receives(
     means: Literal["threaded NAPI"] | None, outcome: Outcome, share: float
 ) -> None:
     """As many frames as it took in; else the sender waits for it, and sends them again."""
-    run = Case(NO, "", at(68, kvm=570), generator=OFFERED).run()
+    run = run_with("68 kvm 570", OFFERED)
     trials = [
         replace(
             trial,
@@ -161,7 +175,7 @@ def test_frames_that_the_first_interface_refuses_are_lost_if_it_receives(
 
 
 def test_one_that_forwards_on_the_senders_core_leaves_others_to_refute() -> None:
-    run = Case(NO, "", at(1504, native=1000, netns=1000, kvm=600)).run()
+    run = run_with("1504 native 1000 netns 1000 kvm 600")
     boots = [replace(one, forwarding=SENDERS if one.platform == "netns" else None) for one in run.boots]
     found = judged("S01", replace(run, boots=tuple(boots)))
     assert found.outcome is NO
@@ -174,19 +188,19 @@ def test_what_is_functional_only_is_shown_and_decides_nothing(claim: str, who: s
     case = SUPPORTED[claim]
     labels = {"native"} if who == "native" else PLATFORMS.keys() - {"native"}
     # On the same host: with another one there is no ratio either.
-    found = judged(claim, replace(case, changed={label: {"caveat": NESTED["caveat"]} for label in labels}).run())
+    found = judged(claim, run_of(case, {label: {"caveat": NESTED["caveat"]} for label in labels}))
     if not concerns(claim, who):
         assert found.outcome is YES
         return
     assert found.outcome is NONE
     assert all(one.functional for one in findings(found))
-    assert [one.estimate for one in findings(found)] == pytest.approx(case.estimates, rel=0.03)
+    assert [one.estimate for one in findings(found)] == pytest.approx(estimates_of(case), rel=0.03)
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_guests_on_another_host_are_not_set_against_native(claim: str) -> None:
     elsewhere = {label: {"host": "bench@far"} for label in PLATFORMS.keys() - {"native"}}
-    found = judged(claim, replace(SUPPORTED[claim], changed=elsewhere).run())
+    found = judged(claim, run_of(SUPPORTED[claim], elsewhere))
     if claim not in OF_NATIVE - {"S03"}:
         assert found.outcome is YES
         return

@@ -1,9 +1,9 @@
 """The claims of Suresh and Kannan 2014: every outcome of each, with its numbers."""
 
 import pytest
-from tests.support.claims_suresh import CASES, KINDS, Case
+from tests.support.claim_tables import ClaimCase
+from tests.support.claims_suresh import CASES, PLATFORMS
 from tests.support.facts import assert_facts
-from tests.support.made_up_run import made_up_run
 
 from virtoll.claims import Outcome, judge_claims, published_claims
 from virtoll.stats.analysis import analyse
@@ -15,16 +15,16 @@ GUEST = {"vcpus": 8, "memory_bytes": 2 * 2**30, "marks": "icmp"}  # "configured 
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_run_says_of_a_claim_what_its_reader_would(case: Case) -> None:
-    platforms = {label: KINDS[label] for label in dict.fromkeys(["native", *(one.platform for one in case.measured)])}
-    run = made_up_run(platforms, case.measured, blocks=BLOCKS, seed=SEED, experiment={"guest": GUEST})
+def test_a_run_says_of_a_claim_what_its_reader_would(case: ClaimCase) -> None:
+    run = case.run(PLATFORMS, blocks=BLOCKS, seed=SEED, experiment={"guest": GUEST})
     (judged,) = judge_claims(analyse(run), [CLAIMS[case.claim]])
     assert judged.outcome is case.outcome
-    assert [test.outcome for test in judged.tests] == list(case.tests or [case.outcome] * len(judged.tests))
+    assert tuple(test.outcome for test in judged.tests) == case.outcomes(len(judged.tests))
     findings = [finding for test in judged.tests for finding in test.findings]
-    assert {finding.platform for finding in findings} == set(case.performance)
+    performance = case.found[0] if case.found else {}
+    assert {finding.platform for finding in findings} == set(performance)
     noise = max(made.spread for made in case.measured)
-    for platform, shares in case.performance.items():
+    for platform, shares in performance.items():
         own = [finding for finding in findings if finding.platform == platform]
         ratios = sorted((one.estimate, one.simultaneous) for one in own if one.estimate is not None)
         assert [estimate for estimate, _ in ratios] == [pytest.approx(one, rel=3 * noise) for one in sorted(shares)]

@@ -1,20 +1,17 @@
-"""The claims of Schlosser et al. 2011 on a router alone (Section 4), on made-up runs whose truth is known.
+"""The claims of Schlosser et al. 2011 on made-up runs whose truth is known.
 
 Rates are in Mbit/s on the wire, as the paper has them. 64-byte ones are of its Tables 2 and 3; its figures print none.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from tests.support.claim_cases import ClaimCase, cases
-from tests.support.made_up_run import Made, made_up_run
+from tests.support.claim_tables import Values, Word, cases, changed
+from tests.support.made_up_run import Made
 
-from virtoll.claims import Outcome
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.frame_shape import FrameShape
-from virtoll.stats.analysis import RunData
 
 ESXI = {"server": "esx", "password_from": "env:ESXI", "datastore": "one", "port_groups": ["in1", "out1"]}
 PLATFORMS: dict[str, dict[str, Any]] = {
@@ -33,310 +30,332 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "esxi": {"parameters": {**ESXI, "nic": "vmxnet3"}},
     "esxi-e1000": {"platform": "esxi", "parameters": {**ESXI, "nic": "e1000"}},
 }
-NESTED = {"host": "nested kvm", "caveat": "nested: functional only"}
-
-SPREAD = 0.01  # of a trial's rate, where a case says nothing else
+SIZES = (68, 504, 1004, 1504)  # the paper's
+ALL_SIZES = (*SIZES, 64, 260, 500, 1500)
 # As in the preset schlosser2011.
 SWEPT = {"sweep": "rates", "rates_mbit_per_second": [10, 40, 100, 400, 1000], "point_milliseconds": 100}
+# As in the preset schlosser2011-neighbours.
+BESIDE = {"sweep": "from-flat-out", "point_milliseconds": 1000, "cpu_milliseconds": 0}
+HEAVY = Condition("heavy", affinity="apart")
+CONDITIONS = {
+    "idle": Condition("idle", affinity="apart"),
+    "light": Condition("light", affinity="apart"),
+    "heavy": HEAVY,
+    "unpinned": replace(HEAVY, affinity="unpinned"),
+    "light-unpinned": Condition("light", affinity="unpinned"),
+    "flood": Condition("network-flood", affinity="apart", rate_share=0.95),
+    "half": Condition("forward", affinity="apart", rate_share=0.5),
+    "full": Condition("forward", affinity="apart", rate_share=0.95),
+    "same-cpu-idle": Condition("idle"),
+    "same-cpu-heavy": Condition("heavy"),
+}
 
 
-def at(
-    size: int,
-    *,
-    sources: int = 1,
-    egress: str = "one",
-    flat_out: float | None = None,
-    spread: float = SPREAD,
-    **rates: float,
-) -> list[Made]:
-    """Frames of one size, each platform alone: Mbit/s on the wire from all sources; `_` is a label's hyphen.
-
-    `flat_out`: Mbit/s that are left of the largest rate.
-    """
-    shape = FrameShape(frame_size_bytes=size)
-    parameters = {**SWEPT, "frame_size_bytes": size, "sources": sources, "egress": egress}
-    left = None if flat_out is None else shape.frames_per_second(flat_out)
-    return [
-        Made(
-            label.replace("_", "-"), "forward", parameters, shape.frames_per_second(rate), flat_out=left, spread=spread
-        )
-        for label, rate in rates.items()
-    ]
+def condition(key: str) -> Mapping[str, Condition | None]:
+    """Alone is 0; `2*idle`: two guests; `idle@netns`: of another platform."""
+    if key == "0":
+        return {}
+    count, _, name = key.rpartition("*")
+    name, _, platform = name.partition("@")
+    return {"beside": replace(CONDITIONS[name], guests=int(count or 1), platform=platform or None)}
 
 
-def lossless(*measured: Made, at: Sequence[Condition | None] = (None,)) -> list[Made]:
-    """The same, where of those under these conditions (None: alone) nothing is lost flat out."""
-    return [replace(one, lossless=one.beside in at) for one in measured]
+class Router(Word):
+    """Frames that a guest forwards, Mbit/s on the wire from all sources.
 
-
-@dataclass(frozen=True)
-class Case(ClaimCase):
-    """One run and what it says of a claim.
-
-    `estimates`: of all findings in order, what was put in. `others`: what every second block measures instead.
-    `generator`: frames/s of generator and sink with nothing between. `changed`: what platforms have besides.
+    `flat_out`: Mbit/s that are left of the largest rate. `through`: Mbit/s into each second guest, and out of it.
+    `lossless`: nothing is lost flat out, of all or of one key.
     """
 
-    estimates: Sequence[float] = ()
-    blocks: int = 4
-    others: Sequence[Made] = ()
-    generator: float | None = None
-    changed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    def made(self, label: str, values: Values, options: Mapping[str, Any]) -> list[Made]:
+        return [self._made(label, key, value, dict(options)) for key, value in values.items()]
 
-    def run(self, **more: Any) -> RunData:
-        """What analysis takes."""
-        labels = ["native", *(one.platform for one in self.measured)]
-        labels += [one.beside.platform for one in self.measured if one.beside and one.beside.platform]
-        platforms = {label: {**PLATFORMS[label], **self.changed.get(label, {})} for label in labels}
-        given = {"blocks": self.blocks, "calibrated_rate": self.generator, **more}
-        run = made_up_run(platforms, self.measured, **given)
-        if not self.others:
-            return run
-        other = made_up_run(platforms, self.others, **given)
+    def _made(self, label: str, key: str, value: float, options: dict[str, Any]) -> Made:
+        lossless = options.pop("lossless", False)
+        flat_out, neighbour = options.pop("flat_out", None), options.pop("through", None)
+        plain = changed(Made(label, self.workload, self.parameters), {**self.by(key), **options})
+        of_size = FrameShape(frame_size_bytes=plain.parameters["frame_size_bytes"]).frames_per_second
+        of_neighbour = FrameShape(frame_size_bytes=68).frames_per_second
         return replace(
-            run,
-            trials=tuple((one, two)[one.block % 2] for one, two in zip(run.trials, other.trials, strict=True)),
-            beside=tuple((one, two)[one.block % 2] for one, two in zip(run.beside, other.beside, strict=True)),
+            plain,
+            value=of_size(value),
+            flat_out=None if flat_out is None else of_size(flat_out),
+            lossless=lossless is True or str(lossless) == key,
+            neighbour=tuple(map(of_neighbour, neighbour)) if neighbour and plain.beside else None,
         )
 
 
-yes, no, unsure, nothing = (partial(Case, outcome) for outcome in Outcome)
+def router(given: Mapping[str, Any], by: Callable[[str], Mapping[str, Any]] = lambda _: {}) -> Router:
+    return Router("forward", given, by=by)
 
 
-S01 = cases(
-    "S01",
-    yes("whatever VirtualBox does", at(1504, native=1000, netns=1000, kvm=960, virtualbox=400), [1.0, 0.96]),
-    no("one of two", at(1504, native=1000, netns=1000, kvm=600), [1.0, 0.6]),
-    no("less than nine tenths", at(1504, native=1000, kvm=830), [0.83]),
-    no("with FCS too", at(1500, native=1000, kvm=600), [0.6]),
-    no("either size", at(1504, native=1000, kvm=990) + at(1500, native=1000, kvm=600), [0.6, 0.99]),
-    no("more than a bound", lossless(*at(1504, native=1000)) + at(1504, kvm=600), [0.6]),
-    no("more than the generator", at(1504, native=1000, kvm=600), [0.6], generator=85e3),
-    yes("a bound above native", at(1504, native=900) + lossless(*at(1504, kvm=990)), [1.1]),
-    unsure("scattered", at(1504, native=1000, netns=900, spread=0.1)),
-    unsure("both lossless", lossless(*at(1504, native=1000, netns=1000))),
-    unsure("native lossless", lossless(*at(1504, native=1000)) + at(1504, netns=1000)),
-    unsure("both at the generator", at(1504, native=1000, netns=1000), generator=85e3),
-    unsure("native at the generator", at(1504, native=1000, netns=910), generator=89e3),
-    unsure("a bound below native", at(1504, native=1000) + lossless(*at(1504, kvm=600)), [0.6]),
-    nothing("VirtualBox alone", at(1504, native=1000, virtualbox=400)),
-    nothing("smaller frames", at(504, native=1000, kvm=600)),
-    nothing("two sources", at(1504, native=2000, kvm=600, sources=2)),
-    nothing("native alone", at(1504, native=1000)),
-    no("its only egress link", at(1504, native=1000, kvm=600, egress="each"), [0.6]),
-    yes("nested it decides nothing", at(1504, native=1000, netns=1000, kvm=300), changed={"kvm": NESTED}),
-    nothing("nested alone", at(1504, native=1000, kvm=1000), changed={"kvm": NESTED}),
+def sources(key: str) -> Mapping[str, Any]:
+    """From one source, two and three, each with an egress link of its own."""
+    return {"sources": int(key) + 1, "egress": "each"}
+
+
+WORDS: dict[str, Word] = {
+    "sizes": router(SWEPT, lambda key: {"frame_size_bytes": SIZES[int(key)]}),
+    **{f"{size}": router({**SWEPT, "frame_size_bytes": size}) for size in ALL_SIZES},
+    **{f"sources-{size}": router({**SWEPT, "frame_size_bytes": size}, sources) for size in ALL_SIZES},
+    **{f"3x{size}": router({**SWEPT, "frame_size_bytes": size, "sources": 3, "egress": "each"}) for size in ALL_SIZES},
+    **{f"beside-{size}": router({**BESIDE, "frame_size_bytes": size}, condition) for size in ALL_SIZES},
+}
+
+# "accept up to 600 Mbit/s input rates"
+OFFERED = FrameShape(frame_size_bytes=68).frames_per_second(600)
+# Table 1: of OpenVZ, under heavy load, 18.2 % less at 64 bytes, 11.4 % at 500, nothing at 1000.
+_LARGER = "beside-504 spread=0.003 netns 0:900,heavy:900,unpinned:797.4"
+_LARGER += " + beside-1004 spread=0.003 netns 0:1000,heavy:1000,unpinned:1000"
+WITHOUT_LIGHT = f"beside-68 spread=0.003 netns 0:133,heavy:133,unpinned:109,light-unpinned:134 + {_LARGER}"
+CONTAINER = WITHOUT_LIGHT.replace("heavy:133", "heavy:133,light:133", 1)
+# Table 3: Mbit/s into and out of the second guest, where the first one's frames have 1500 bytes, and 64.
+TABLE_3 = "beside-1504 through={} {label} 0:1000,full:900 + beside-68 through={} {label} 0:133,full:100"
+OPENVZ = TABLE_3.format("127,127", "124.4,62.7", label="netns")
+XEN = TABLE_3.format("72,56.2", "72,47.2", label="xen")
+KVM = TABLE_3.format("72.1,63.2", "72.1,64.6", label="kvm")
+KVM_AND_GVISOR = f"{KVM} + {KVM.replace('kvm', 'old-runsc')}"
+
+CASES = cases(
+    f"""
+S01
+yes whatever VirtualBox does: 1504 native 1000 netns 1000 kvm 960 virtualbox 400 | finds =1,0.96
+no one of two: 1504 native 1000 netns 1000 kvm 600 | finds =1,0.6
+no less than nine tenths: 1504 native 1000 kvm 830 | finds =0.83
+no with FCS too: 1500 native 1000 kvm 600 | finds =0.6
+no either size: 1504 native 1000 kvm 990 + 1500 native 1000 kvm 600 | finds =0.6,0.99
+no more than a bound: 1504 lossless=yes native 1000 + 1504 kvm 600 | finds =0.6
+no more than the generator: 1504 native 1000 kvm 600 | finds =0.6 | generator 85000
+yes a bound above native: 1504 native 900 + 1504 lossless=yes kvm 990 | finds =1.1
+unsure scattered: 1504 spread=0.1 native 1000 netns 900
+unsure both lossless: 1504 lossless=yes native 1000 netns 1000
+unsure native lossless: 1504 lossless=yes native 1000 + 1504 netns 1000
+unsure both at the generator: 1504 native 1000 netns 1000 | generator 85000
+unsure native at the generator: 1504 native 1000 netns 910 | generator 89000
+unsure a bound below native: 1504 native 1000 + 1504 lossless=yes kvm 600 | finds =0.6
+nothing VirtualBox alone: 1504 native 1000 virtualbox 400
+nothing smaller frames: 504 native 1000 kvm 600
+nothing two sources: 1504 sources=2 native 2000 kvm 600
+nothing native alone: 1504 native 1000
+no its only egress link: 1504 egress=each native 1000 kvm 600 | finds =0.6
+yes nested it decides nothing: 1504 native 1000 netns 1000 kvm 300 | nested kvm
+nothing nested alone: 1504 native 1000 kvm 1000 | nested kvm
+
+S02
+yes: sizes native 290,1000,1000,1000 kvm 72.5,300,600,1000 | finds =0.25,0.83333,0.5,0.6
+no the same share: sizes native 290,1000,1000,1000 kvm 145,500,500,500 | finds =1,1,1,1
+no large ones lose more: sizes native 290,1000,1000,1000 kvm 290,900,700,500 | finds =2,1000/900,900/700,1.4
+no not in order: sizes native 290,1000,1000,1000 kvm 87,750,600,1000 | finds =0.3,0.4,1.25,0.6
+yes a little less: 68 native 290 kvm 232 + 1504 native 1000 kvm 1000 | finds =0.8,0.8
+no with FCS too: 64 native 290 kvm 290 + 1500 native 1000 kvm 1000 | finds =1,1
+yes four bytes more or less: 64 native 290 kvm 72.5 + 68 native 290 kvm 72.5 + 1500 native 1000 kvm 1000
+    + 1504 native 1000 kvm 1000 | finds =0.25,1,0.25,1
+yes each source by its own link: sizes egress=each native 290,1000,1000,1000 kvm 72.5,300,600,1000
+unsure scattered: sizes native 290,1000,1000,1000 + sizes spread=0.1 kvm 261,960,980,1000
+unsure the link is the limit: 68 native 290 kvm 72.5 + 1504 lossless=yes native 1000 kvm 1000 | finds =0.25,0.25
+unsure small ones at the generator: 68 native 290 kvm 285 + 1504 native 1000 kvm 1000 | finds =285/290,285/290
+    | generator 420000
+yes native's small ones at the generator: 68 native 290 kvm 145 + 1504 native 1000 kvm 1000 | finds =0.5,0.5
+    | generator 420000
+unsure native not of all: 68 kvm 72.5 + 1504 native 1000 kvm 1000
+nothing one size: 68 native 290 kvm 72.5
+nothing native alone: sizes native 290,1000,1000,1000
+nothing three sources: sizes sources=3 native 300,3000,3000,3000
+
+S03
+yes: sources-68 native 290,300,300 + sources-504 native 1000,2000,3000 + sources-1504 native 1000,2000,3000
+    | finds =1,1,1,1,1
+yes one egress link: sources-68 egress=one native 290,300,300 + sources-1504 egress=one native 1000,2000,3000
+    | finds =1,1,1
+no two and three as one: sources-68 native 290,300,300 + sources-1504 native 1000,1000,1000 | finds =0.5,0.33333,1
+no three as two: sources-68 native 290,300,300 + sources-504 native 1000,2000,2000 | finds =1,0.66667,1
+no small ones too: sources-68 native 200,400,500 + sources-1504 native 1000,2000,3000 | finds =1,1,1.25
+yes whatever is between: sources-68 native 290,300,300 + sources-260 native 900,900,1200
+    + sources-1504 native 1000,2000,3000 | finds =1,1,1
+no large ones alone: sources-1504 native 1000,1000,1000 | finds =0.5,0.33333
+no with FCS too: sources-64 native 200,400,600 | finds =1.5
+no to a bound: sources-1504 lossless=yes native 1000 + sources-1504 native -,1000,1000 | finds =0.5,0.33333
+unsure large ones alone: sources-1504 native 1000,2000,3000 | finds =1,1
+unsure small ones alone: sources-68 native 290,300,300 | finds =1
+unsure scattered: sources-68 native 290,300,300 + sources-1504 spread=0.1 native 1000,1800,2700
+unsure the links are the limit: sources-68 lossless=yes native 290,300,300
+    + sources-1504 lossless=yes native 1000,2000,3000
+unsure the generator is the limit: sources-68 native 200,400,400 + sources-1504 native 1000,2000,2000
+    | generator 170000
+unsure two by one link and three by three: 68 sources=2 native 300 + 3x68 native 900 + 1504 egress=each native 1000
+    + 1504 sources=2 egress=each native 2000 + 3x1504 native 3000
+nothing one source: sources-68 native 290 + sources-1504 native 1000
+nothing guests alone: 1504 kvm 900 + 1504 sources=2 kvm 1800 + 1504 sources=3 kvm 2700
+
+S04
+yes OS-level as native with large ones: 3x68 native 300 netns 135 kvm 75 + 3x504 native 3000 netns 1500 kvm 2400
+    + 3x1504 native 3000 netns 3000 kvm 2400 | finds =0.45,0.5,0.25,0.8,0.8
+no another with large ones: 3x504 native 3000 kvm 600 + 3x1504 native 3000 kvm 3000 | finds =0.2,1
+no OS-level with smaller ones: 3x1004 native 3000 netns 3000 kvm 600 + 3x1504 native 3000 kvm 600 | finds =1,0.2,0.2
+no gVisor is no container: 3x68 native 300 old-runsc 75 + 3x1504 native 3000 old-runsc 3000 | finds =0.25,1
+no large ones alone: 3x1500 native 3000 kvm 3000 | finds =1
+no one egress link: 64 sources=3 native 300 kvm 300 | finds =1
+no large ones by one link: 1504 sources=3 native 3000 kvm 3000 | finds =1
+unsure large ones alone: 3x1504 native 3000 kvm 1500 | finds =0.5
+unsure OS-level alone: 3x68 native 300 netns 135 + 3x1504 native 3000 netns 3000 | finds =0.45
+unsure scattered: 3x504 spread=0.1 native 3000 kvm 2700 + 3x1504 native 3000 kvm 1500
+nothing one source: 68 native 290 kvm 76 + 1504 native 1000 kvm 900
+nothing native by one link and the guest by three: 68 sources=3 native 300 + 3x68 kvm 76
+nothing two sources: 68 sources=2 native 300 kvm 76
+nothing native alone: 3x68 native 300 + 3x1504 native 3000
+
+S05
+yes E1000 above another's virtio: 68 esxi 289 esxi-e1000 133 kvm 76 + 504 esxi 1000 esxi-e1000 800 kvm 300
+    | finds =289/133,1.25
+no one of two products: 68 esxi 289 esxi-e1000 133 kvm 76 kvm-e1000 95 | finds =289/133,0.8
+yes two emulated ones: 68 kvm 289 kvm-e1000 133 kvm-rtl8139 40 | finds =289/133,7.225
+no with FCS too: 64 kvm 76 kvm-e1000 95 | finds =0.8
+no 500 bytes: 504 egress=each kvm 400 kvm-e1000 800 | finds =0.5
+yes a bound: 68 lossless=yes esxi 289 + 68 esxi-e1000 133 | finds =289/133
+unsure scattered: 68 spread=0.1 esxi 140 esxi-e1000 133
+unsure as a bound: 68 esxi 289 + 68 lossless=yes esxi-e1000 133 | finds =289/133
+unsure below at the generator: 68 kvm 270 kvm-e1000 289 | finds =270/289 | generator 412000
+nothing no E1000: 68 native 290 esxi 289 xen 76
+nothing another product's: 68 kvm 76 esxi-e1000 133
+nothing another disk too: 68 kvm 76 kvm-disk-e1000 95
+yes each of its own disk: 68 kvm 289 kvm-e1000 133 kvm-disk-e1000 300 | finds =289/133
+no both disks: 68 kvm 289 kvm-e1000 133 kvm-disk 76 kvm-disk-e1000 95 | finds =289/133,0.8
+nothing larger frames: 1004 esxi 1000 esxi-e1000 900
+
+S06
+yes whatever others do: 68 native 290 netns 133 runsc 320 + 1504 native 1000 netns 1000 runsc 100 | finds =1,133/290
+yes from three sources: 3x68 native 300 netns 133 + 3x1504 native 3000 netns 3000 | finds =1,133/300
+no large ones slower: 68 native 290 netns 133 + 1504 native 1000 netns 700 | finds =0.7,133/290
+no small ones faster: 64 native 290 netns 348 + 1500 native 1000 netns 1000 | finds =1,1.2
+yes a little from two sources: 68 sources=2 native 300 netns 270 + 1504 sources=2 native 2000 netns 2000
+    | finds =1,0.9
+no two sources: 1504 sources=2 native 2000 netns 1000 | finds =0.5
+no large ones alone: 1504 native 1000 netns 700 | finds =0.7
+unsure large ones alone: 1504 native 1000 netns 1000 | finds =1
+unsure small ones alone: 68 native 290 netns 133 | finds =133/290
+unsure scattered: 68 spread=0.1 native 290 netns 285 + 1504 native 1000 netns 1000
+nothing another family: 68 native 290 kvm 76 + 1504 native 1000 kvm 900
+nothing gVisor alone: 68 native 290 old-runsc 133 + 1504 native 1000 old-runsc 1000
+nothing other sizes: 504 native 1000 netns 800
+
+S07
+yes whatever others do: 68 flat_out=60 netns 133 + 68 runsc 76 kvm 76 | finds =60/133
+yes some of it: 68 flat_out=110 netns 133 | finds =110/133
+yes the best at the generator: 68 flat_out=60 netns 290 | finds =60/290 | generator 412000
+no it stays: 68 netns 133 | finds =1
+no a little less: 64 flat_out=130 egress=each netns 133 | finds =130/133
+unsure in every second block: 68 flat_out=60 netns 133 | finds =0.67166 | others 68 netns 133
+unsure nothing lost: 68 lossless=yes netns 133
+unsure nothing lost at the generator: 68 lossless=yes netns 133 | generator 190000
+unsure the sender slowed down: 68 lossless=yes netns 133 | finds =1 | generator 852000
+nothing another family: 68 flat_out=30 native 290 kvm 76
+nothing gVisor alone: 68 flat_out=30 old-runsc 76
+nothing larger frames: 504 flat_out=300 netns 900
+nothing three sources: 3x68 flat_out=60 netns 133
+
+S08
+yes: 68 native 600 netns 133 kvm 76 | finds =133/600,76/600 | generator {OFFERED}
+no one of two: 68 netns 133 kvm 570 | finds =0.22167,0.95 | generator {OFFERED}
+no the sender slowed down: 68 egress=each lossless=yes kvm 76 | finds =1 | generator {OFFERED}
+no with FCS too: 64 kvm 570 | finds =0.95 | generator 892857.1429
+unsure scattered: 68 spread=0.1 kvm 540 | generator {OFFERED}
+unsure nothing lost: 68 lossless=yes kvm 76
+unsure nothing lost at the generator: 68 lossless=yes kvm 580 | generator {OFFERED}
+nothing native alone: 68 native 290
+nothing larger frames: 504 native 1000 kvm 300
+nothing three sources: 3x68 kvm 76
+
+S09
+yes whatever a busy one does: beside-68 netns 0:133,idle:133,heavy:60 + beside-1504 kvm 0:950,idle:940
+    | finds =1,940/950
+no slower: beside-68 kvm 0:75,idle:60 netns 0:133,idle:133 | finds =0.8,1
+no faster: beside-504 kvm 0:300,idle:390 | finds =1.3
+no on the same CPU: beside-68 kvm 0:75,same-cpu-idle:60 | finds =0.8
+no than a bound: beside-68 lossless=0 kvm 0:75,idle:60 | finds =0.8
+unsure scattered: beside-68 spread=0.05 kvm 0:76,idle:72.2
+unsure alone lossless: beside-68 lossless=0 kvm 0:75,idle:75
+unsure beside it lossless: beside-68 lossless=idle kvm 0:75,idle:60 | finds =0.8
+unsure at the generator: beside-68 kvm 0:290,idle:290 | generator 412000
+nothing busy ones: beside-68 kvm 0:76,light:76,heavy:76
+nothing nothing beside: 68 native 290 kvm 76
+nothing native alone: beside-68 native 0:290,idle:200
+nothing three idle ones: beside-68 kvm 0:75,3*idle:60
+nothing one of another platform: beside-68 kvm 0:75,idle@netns:60
+
+S10
+yes as in Table 1: {CONTAINER} + beside-68 spread=0.003 xen 0:76,light:81.168,heavy:82.004
+    | finds =1,1,1,1,1.079,1.068,0.82,0.886
+yes whatever others do unpinned: {CONTAINER} + beside-68 spread=0.003 kvm 0:76,light:76,heavy:76,unpinned:30
+    + beside-68 old-runsc 0:76,unpinned:76
+no on other CPUs: {CONTAINER} + beside-68 kvm 0:75,light:75,heavy:60
+no faster on other CPUs: beside-1504 kvm 0:500,light:600 | finds =1.2
+no unpinned as alone: beside-68 netns 0:133,heavy:133,unpinned:133 + beside-504 netns 0:900,unpinned:700
+    | finds =1,1,700/900
+no with FCS too: beside-64 netns 0:133,unpinned:133 | finds =1
+unsure without the light load: {WITHOUT_LIGHT}
+unsure without it on one platform: {WITHOUT_LIGHT} + beside-68 kvm 0:75,light:75,heavy:75
+unsure pinned alone: beside-68 kvm 0:76,light:76,heavy:76 | finds =1,1
+unsure unpinned alone: beside-68 netns 0:133,unpinned:100 | finds =100/133
+unsure scattered: {CONTAINER} + beside-68 spread=0.05 kvm 0:75,light:75,heavy:68
+nothing on the same CPU: beside-68 netns 0:133,same-cpu-heavy:66
+nothing an idle one: beside-68 netns 0:133,idle:133
+nothing nothing beside: 68 native 290 netns 133
+nothing two busy ones: beside-68 netns 0:133,2*heavy:66,2*unpinned:66
+
+S11
+yes whatever VMXNET 3 of VMware does: beside-504 netns 0:900,full:720 esxi 0:1000,full:1000 | finds =0.8
+yes whatever other sizes and loads do: beside-1004 kvm 0:600,half:600,flood:600,full:480
+    + beside-1504 kvm 0:950,full:950 + beside-260 kvm 0:180,full:180 | finds =0.8
+no one of two: beside-504 netns 0:900,full:720 kvm 0:300,full:300 | finds =0.8,1
+no with FCS too: beside-500 xen 0:300,full:330 | finds =1.1
+no VMXNET 3 of another: beside-504 kvm-vmxnet3 0:300,full:300 | finds =1
+unsure scattered: beside-504 spread=0.05 kvm 0:300,full:285
+nothing at half its rate: beside-504 kvm 0:300,half:300
+nothing other sizes: beside-68 kvm 0:76,full:76 + beside-1504 kvm 0:950,full:950
+nothing VMXNET 3 alone: beside-504 esxi 0:1000,full:1000
+nothing two that forward: beside-504 kvm 0:300,2*full:300
+nothing native alone: beside-504 native 0:1000,full:1000
+
+S12
+yes as in Table 3, whatever KVM and VirtualBox do: {OPENVZ} + beside-504 through=125.9,120 netns 0:900,full:700
+    + {XEN} + {KVM} + beside-1504 through=72.1,42.1 virtualbox 0:1000,full:900
+    + beside-68 through=72.1,42.4 virtualbox 0:133,full:100 | finds =62.7/124.4,47.2/56.2
+no Xen loses the same: {OPENVZ} + beside-1504 through=72,56.2 xen 0:1000,full:900
+    + beside-68 through=72,56.2 xen 0:133,full:100 | finds =62.7/124.4,1
+no large ones lose more: beside-1504 through=127,60 netns 0:1000,full:900
+    + beside-68 through=127,120 netns 0:133,full:100 | finds =2
+no with FCS too: beside-1500 through=127,127 netns 0:1000,full:900 + beside-64 through=127,127 netns 0:133,full:100
+    | finds =1
+unsure in every second block: {OPENVZ} | finds =0.70994 | others beside-1504 through=127,127 netns 0:1000,full:900
+    + beside-68 through=127,127 netns 0:133,full:100
+nothing KVM and gVisor: {KVM_AND_GVISOR}
+nothing at half its rate: beside-1504 through=127,127 netns 0:1000,half:900
+    + beside-68 through=124.4,62.7 netns 0:133,half:100
+nothing one size: beside-68 through=124.4,62.7 netns 0:133,full:100
+nothing busy ones: beside-68 netns 0:133,heavy:100 + beside-1504 netns 0:950,heavy:900
+nothing two that forward: beside-1504 through=127,127 netns 0:1000,2*full:900
+    + beside-68 through=124.4,62.7 netns 0:133,2*full:100
+nothing one of another platform: beside-1504 through=72,72 netns 0:1000,full@kvm:900
+    + beside-68 through=72,72 netns 0:133,full@kvm:100
+
+S13
+yes as in Table 3, whatever others do: {OPENVZ} + {KVM_AND_GVISOR} | finds =62.7/124.4
+yes three tenths: beside-68 through=100,70 netns 0:133,full:100 | finds =0.7
+no less than a quarter: beside-68 through=100,85 netns 0:133,full:100 | finds =0.85
+no most came through: beside-1504 through=127,62.7 netns 0:1000,full:900
+    + beside-68 through=124.4,118 netns 0:133,full:100 | finds =118/124.4
+no with FCS too: beside-64 through=124.4,118 netns 0:133,full:100 | finds =118/124.4
+unsure in every second block: {OPENVZ} | finds =0.70994 | others beside-1504 through=127,127 netns 0:1000,full:900
+    + beside-68 through=124.4,124.4 netns 0:133,full:100
+nothing another family: {XEN}
+nothing gVisor alone: beside-1504 through=127,127 old-runsc 0:1000,full:900
+    + beside-68 through=124.4,62.7 old-runsc 0:133,full:100
+nothing at half its rate: beside-1504 through=127,127 netns 0:1000,half:900
+    + beside-68 through=124.4,62.7 netns 0:133,half:100
+nothing two that forward: beside-1504 through=127,127 netns 0:1000,2*full:900
+    + beside-68 through=124.4,62.7 netns 0:133,2*full:100
+nothing large ones: beside-1504 through=127,62.7 netns 0:1000,full:900
+nothing one of another platform: beside-68 through=72,30 netns 0:133,full@kvm:100
+""",
+    WORDS,
 )
-
-ROUGHLY_3 = {68: 290, 504: 1000, 1004: 1000, 1504: 1000}  # native from one source, Figure 3 and Table 3
-
-
-def by_size(label: str, *rates: float, **made: Any) -> list[Made]:
-    """One platform at the paper's four sizes."""
-    return [one for size, rate in zip(ROUGHLY_3, rates, strict=True) for one in at(size, **{label: rate, **made})]
-
-
-NATIVE = by_size("native", *ROUGHLY_3.values())
-S02 = cases(
-    "S02",
-    yes("", NATIVE + by_size("kvm", 72.5, 300, 600, 1000), [0.25, 0.25 / 0.3, 0.3 / 0.6, 0.6]),
-    no("the same share", NATIVE + by_size("kvm", 145, 500, 500, 500), [1.0, 1.0, 1.0, 1.0]),
-    no("large ones lose more", NATIVE + by_size("kvm", 290, 900, 700, 500), [2.0, 10 / 9, 9 / 7, 7 / 5]),
-    no("not in order", NATIVE + by_size("kvm", 87, 750, 600, 1000), [0.3, 0.3 / 0.75, 1.25, 0.6]),
-    yes("a little less", at(68, native=290, kvm=232) + at(1504, native=1000, kvm=1000), [0.8, 0.8]),
-    no("with FCS too", at(64, native=290, kvm=290) + at(1500, native=1000, kvm=1000), [1.0, 1.0]),
-    yes(
-        "four bytes more or less",
-        [
-            *at(64, native=290, kvm=72.5),
-            *at(68, native=290, kvm=72.5),
-            *at(1500, native=1000, kvm=1000),
-            *at(1504, native=1000, kvm=1000),
-        ],
-        [0.25, 1.0, 0.25, 1.0],
-    ),
-    yes(
-        "each source by its own link",
-        by_size("native", *ROUGHLY_3.values(), egress="each") + by_size("kvm", 72.5, 300, 600, 1000, egress="each"),
-    ),
-    unsure("scattered", NATIVE + by_size("kvm", 261, 960, 980, 1000, spread=0.1)),
-    unsure(
-        "the link is the limit", at(68, native=290, kvm=72.5) + lossless(*at(1504, native=1000, kvm=1000)), [0.25, 0.25]
-    ),
-    unsure(
-        "small ones at the generator",
-        at(68, native=290, kvm=285) + at(1504, native=1000, kvm=1000),
-        [285 / 290, 285 / 290],
-        generator=420e3,
-    ),
-    yes(
-        "native's small ones at the generator",
-        at(68, native=290, kvm=145) + at(1504, native=1000, kvm=1000),
-        [0.5, 0.5],
-        generator=420e3,
-    ),
-    unsure("native not of all", at(68, kvm=72.5) + at(1504, native=1000, kvm=1000)),
-    nothing("one size", at(68, native=290, kvm=72.5)),
-    nothing("native alone", NATIVE),
-    nothing("three sources", by_size("native", 300, 3000, 3000, 3000, sources=3)),
-)
-
-
-def native(size: int, *rates: float, egress: str = "each", **made: Any) -> list[Made]:
-    """The bare host from one source, two and three."""
-    return [
-        one
-        for place, rate in enumerate(rates)
-        for one in at(size, native=rate, sources=place + 1, egress=egress, **made)
-    ]
-
-
-SMALL = native(68, 290, 300, 300)  # "the accumulated throughput for two and three traffic generators is the same"
-S03 = cases(
-    "S03",
-    yes("", SMALL + native(504, 1000, 2000, 3000) + native(1504, 1000, 2000, 3000), [1.0, 1.0, 1.0, 1.0, 1.0]),
-    yes(
-        "one egress link",
-        native(68, 290, 300, 300, egress="one") + native(1504, 1000, 2000, 3000, egress="one"),
-        [1.0, 1.0, 1.0],
-    ),
-    no("two and three as one", SMALL + native(1504, 1000, 1000, 1000), [0.5, 1 / 3, 1.0]),
-    no("three as two", SMALL + native(504, 1000, 2000, 2000), [1.0, 2 / 3, 1.0]),
-    no("small ones too", native(68, 200, 400, 500) + native(1504, 1000, 2000, 3000), [1.0, 1.0, 1.25]),
-    yes("whatever is between", SMALL + native(260, 900, 900, 1200) + native(1504, 1000, 2000, 3000), [1.0, 1.0, 1.0]),
-    no("large ones alone", native(1504, 1000, 1000, 1000), [0.5, 1 / 3]),
-    no("with FCS too", native(64, 200, 400, 600), [1.5]),
-    no("to a bound", lossless(*native(1504, 1000)) + native(1504, 0.1, 1000, 1000)[1:], [0.5, 1 / 3]),
-    unsure("large ones alone", native(1504, 1000, 2000, 3000), [1.0, 1.0]),
-    unsure("small ones alone", SMALL, [1.0]),
-    unsure("scattered", SMALL + native(1504, 1000, 1800, 2700, spread=0.1)),
-    unsure("the links are the limit", lossless(*SMALL, *native(1504, 1000, 2000, 3000))),
-    unsure("the generator is the limit", native(68, 200, 400, 400) + native(1504, 1000, 2000, 2000), generator=170e3),
-    unsure(
-        "two by one link and three by three",
-        at(68, native=300, sources=2) + at(68, native=900, sources=3, egress="each") + native(1504, 1000, 2000, 3000),
-    ),
-    nothing("one source", native(68, 290) + native(1504, 1000)),
-    nothing("guests alone", [one for n in (1, 2, 3) for one in at(1504, kvm=900.0 * n, sources=n)]),
-)
-
-
-three = partial(at, sources=3, egress="each")
-"""From three sources, each with an egress link of its own."""
-
-
-S04 = cases(
-    "S04",
-    yes(
-        "OS-level as native with large ones",
-        three(68, native=300, netns=135, kvm=75)
-        + three(504, native=3000, netns=1500, kvm=2400)
-        + three(1504, native=3000, netns=3000, kvm=2400),
-        [0.45, 0.5, 0.25, 0.8, 0.8],
-    ),
-    no("another with large ones", three(504, native=3000, kvm=600) + three(1504, native=3000, kvm=3000), [0.2, 1.0]),
-    no(
-        "OS-level with smaller ones",
-        three(1004, native=3000, netns=3000, kvm=600) + three(1504, native=3000, kvm=600),
-        [1.0, 0.2, 0.2],
-    ),
-    no(
-        "gVisor is no container",
-        three(68, native=300, old_runsc=75) + three(1504, native=3000, old_runsc=3000),
-        [0.25, 1.0],
-    ),
-    no("large ones alone", three(1500, native=3000, kvm=3000), [1.0]),
-    no("one egress link", at(64, native=300, kvm=300, sources=3), [1.0]),
-    no("large ones by one link", at(1504, native=3000, kvm=3000, sources=3), [1.0]),
-    unsure("large ones alone", three(1504, native=3000, kvm=1500), [0.5]),
-    unsure("OS-level alone", three(68, native=300, netns=135) + three(1504, native=3000, netns=3000), [0.45]),
-    unsure("scattered", three(504, native=3000, kvm=2700, spread=0.1) + three(1504, native=3000, kvm=1500)),
-    nothing("one source", at(68, native=290, kvm=76) + at(1504, native=1000, kvm=900)),
-    nothing("native by one link and the guest by three", at(68, native=300, sources=3) + three(68, kvm=76)),
-    nothing("two sources", at(68, native=300, kvm=76, sources=2)),
-    nothing("native alone", three(68, native=300) + three(1504, native=3000)),
-)
-
-S05 = cases(
-    "S05",
-    yes(
-        "E1000 above another's virtio",
-        at(68, esxi=289, esxi_e1000=133, kvm=76) + at(504, esxi=1000, esxi_e1000=800, kvm=300),
-        [289 / 133, 1.25],
-    ),
-    no("one of two products", at(68, esxi=289, esxi_e1000=133, kvm=76, kvm_e1000=95), [289 / 133, 0.8]),
-    yes("two emulated ones", at(68, kvm=289, kvm_e1000=133, kvm_rtl8139=40), [289 / 133, 289 / 40]),
-    no("with FCS too", at(64, kvm=76, kvm_e1000=95), [0.8]),
-    no("500 bytes", at(504, kvm=400, kvm_e1000=800, egress="each"), [0.5]),
-    yes("a bound", lossless(*at(68, esxi=289)) + at(68, esxi_e1000=133), [289 / 133]),
-    unsure("scattered", at(68, esxi=140, esxi_e1000=133, spread=0.1)),
-    unsure("as a bound", at(68, esxi=289) + lossless(*at(68, esxi_e1000=133)), [289 / 133]),
-    unsure("below at the generator", at(68, kvm=270, kvm_e1000=289), [270 / 289], generator=412e3),
-    nothing("no E1000", at(68, native=290, esxi=289, xen=76)),
-    nothing("another product's", at(68, kvm=76, esxi_e1000=133)),
-    nothing("another disk too", at(68, kvm=76, kvm_disk_e1000=95)),
-    yes("each of its own disk", at(68, kvm=289, kvm_e1000=133, kvm_disk_e1000=300), [289 / 133]),
-    no("both disks", at(68, kvm=289, kvm_e1000=133, kvm_disk=76, kvm_disk_e1000=95), [289 / 133, 0.8]),
-    nothing("larger frames", at(1004, esxi=1000, esxi_e1000=900)),
-)
-
-S06 = cases(
-    "S06",
-    yes(
-        "whatever others do",
-        at(68, native=290, netns=133, runsc=320) + at(1504, native=1000, netns=1000, runsc=100),
-        [1.0, 133 / 290],
-    ),
-    yes(
-        "from three sources", three(68, native=300, netns=133) + three(1504, native=3000, netns=3000), [1.0, 133 / 300]
-    ),
-    no("large ones slower", at(68, native=290, netns=133) + at(1504, native=1000, netns=700), [0.7, 133 / 290]),
-    no("small ones faster", at(64, native=290, netns=348) + at(1500, native=1000, netns=1000), [1.0, 1.2]),
-    yes(
-        "a little from two sources",
-        at(68, native=300, netns=270, sources=2) + at(1504, native=2000, netns=2000, sources=2),
-        [1.0, 0.9],
-    ),
-    no("two sources", at(1504, native=2000, netns=1000, sources=2), [0.5]),
-    no("large ones alone", at(1504, native=1000, netns=700), [0.7]),
-    unsure("large ones alone", at(1504, native=1000, netns=1000), [1.0]),
-    unsure("small ones alone", at(68, native=290, netns=133), [133 / 290]),
-    unsure("scattered", at(68, native=290, netns=285, spread=0.1) + at(1504, native=1000, netns=1000)),
-    nothing("another family", at(68, native=290, kvm=76) + at(1504, native=1000, kvm=900)),
-    nothing("gVisor alone", at(68, native=290, old_runsc=133) + at(1504, native=1000, old_runsc=1000)),
-    nothing("other sizes", at(504, native=1000, netns=800)),
-)
-
-S07 = cases(
-    "S07",
-    yes("whatever others do", at(68, netns=133, flat_out=60) + at(68, runsc=76, kvm=76), [60 / 133]),
-    yes("some of it", at(68, netns=133, flat_out=110), [110 / 133]),
-    yes("the best at the generator", at(68, netns=290, flat_out=60), [60 / 290], generator=412e3),
-    no("it stays", at(68, netns=133), [1.0]),
-    no("a little less", at(64, netns=133, flat_out=130, egress="each"), [130 / 133]),
-    unsure("in every second block", at(68, netns=133, flat_out=60), [(60 / 133) ** 0.5], others=at(68, netns=133)),
-    unsure("nothing lost", lossless(*at(68, netns=133))),
-    unsure("nothing lost at the generator", lossless(*at(68, netns=133)), generator=190e3),
-    unsure("the sender slowed down", lossless(*at(68, netns=133)), [1.0], generator=852e3),
-    nothing("another family", at(68, native=290, kvm=76, flat_out=30)),
-    nothing("gVisor alone", at(68, old_runsc=76, flat_out=30)),
-    nothing("larger frames", at(504, netns=900, flat_out=300)),
-    nothing("three sources", three(68, netns=133, flat_out=60)),
-)
-
-OFFERED = FrameShape(frame_size_bytes=68).frames_per_second(600)  # "accept up to 600 Mbit/s input rates"
-S08 = cases(
-    "S08",
-    yes("", at(68, native=600, netns=133, kvm=76), [133 / 600, 76 / 600], generator=OFFERED),
-    no("one of two", at(68, netns=133, kvm=570), [133 / 600, 0.95], generator=OFFERED),
-    no("the sender slowed down", lossless(*at(68, kvm=76, egress="each")), [1.0], generator=OFFERED),
-    no("with FCS too", at(64, kvm=570), [0.95], generator=600e6 / 8 / 84),
-    unsure("scattered", at(68, kvm=540, spread=0.1), generator=OFFERED),
-    unsure("nothing lost", lossless(*at(68, kvm=76))),
-    unsure("nothing lost at the generator", lossless(*at(68, kvm=580)), generator=OFFERED),
-    nothing("native alone", at(68, native=290)),
-    nothing("larger frames", at(504, native=1000, kvm=300)),
-    nothing("three sources", three(68, kvm=76)),
-)
-
-CASES_ALONE = [*S01, *S02, *S03, *S04, *S05, *S06, *S07, *S08]
