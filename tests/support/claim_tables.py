@@ -1,18 +1,19 @@
 """Tables of papers' claims: in each row what a made-up run measures, and what it says of a claim.
 
     M07
-    yes other tables do not count: routes xen 0:300,1000:150,10000:149 | finds xen 149/150
-    no(yes no) by zeros: image spread=.1 native 11 xen 13.75 + zeros native 38 xen 38 | lacks direction to-guest
+    yes other tables do not count: routes xen 0:300,1000:150,10000:149 | finds xen=149/150
+    no(yes no) by zeros: image native 11 xen 13.75 + zeros spread=0.1 native 38 xen 38 | finds image xen; zeros xen
 
-A claim's id heads its rows; what is indented continues a row. A row begins with the outcome of the claim, and of each
-of its tests where they differ, and why. Behind the colon: words of the paper's table (`Word`), each with options (a
-field of `Made`, or a parameter of the workload) and then platforms with their values. Several values of one platform
-stand under keys; without a key each stands under its place, from 0, and `-` is a gap.
+A claim's id heads its rows; what is indented continues a row. A row begins with the outcome of the claim, with that of
+each of its tests if they differ, and with why. After the colon come words of the paper's table (`Word`). Each has its
+options (a field of `Made`, or a parameter of the workload), then platforms with their values. Several values of one
+platform stand under keys; without a key each stands under its place, from 0, and `-` is a gap.
 
-`finds` has by test, between semicolons, the ratios that must be found of each platform: numbers such as `4*85/400`, or
-a word: native's values of it by the platform's own (`vserver/native zeros`). `-`: none. `lacks`: what was not
-measured, as its reason must say. `generator`: frames/s of generator and sink with nothing between. `others`: what every
-second block measures instead. `nested`: platforms that ran in a guest of KVM.
+After a bar: `finds` has the ratios that each test must find, and semicolons between the tests. Either a platform has
+numbers (`xen=149/150,2*3/7`; `xen=`: it is shown without a ratio), or a word stands before its platforms: their share
+of native's performance by that word, or of another's (`kvm/virtualbox`). A lone `-`: the test finds nothing.
+`lacks`: what was not measured, as its reason must say. `generator`: frames/s of generator and sink with nothing
+between. `others`: what every second block measures instead. `nested`: platforms that ran in a guest of KVM.
 """
 
 import math

@@ -75,13 +75,16 @@ class Router(Word):
         flat_out, neighbour = options.pop("flat_out", None), options.pop("through", None)
         plain = changed(Made(label, self.workload, self.parameters), {**self.by(key), **options})
         of_size = FrameShape(frame_size_bytes=plain.parameters["frame_size_bytes"]).frames_per_second
-        of_neighbour = FrameShape(frame_size_bytes=68).frames_per_second
+        through = None
+        if neighbour is not None and plain.beside is not None:
+            small = FrameShape(frame_size_bytes=68).frames_per_second
+            through = small(neighbour[0]), small(neighbour[1])
         return replace(
             plain,
             value=of_size(value),
             flat_out=None if flat_out is None else of_size(flat_out),
             lossless=lossless is True or str(lossless) == key,
-            neighbour=tuple(map(of_neighbour, neighbour)) if neighbour and plain.beside else None,
+            neighbour=through,
         )
 
 

@@ -116,11 +116,12 @@ WORDS: dict[str, Word] = {
     "bridge": Sent("tcp-stream", BRIDGE),
     "bridge-by-8": Sent("tcp-stream", {**BRIDGE, "connections": 8}),
     "routed": Sent("tcp-stream", {**BRIDGE, "path": "peer"}),
-    # The median response time of a web server, ms.
+    # The median response time of a web server, ms; Figure 5 has the paper's, in a drawing.
     "nginx": Word("nginx", {**WAN, "requests": 20_000}, 1e6, phase),
-    # Transactions/s; another machine asks for them, or the guest itself.
+    # Table 3: transactions/s; another machine asks for them, or the guest itself.
     "outside": Word("mariadb-oltp-outside", {**WAN, **OLTP, "rows": 100_000}, 1.0, phase),
     "inside": Inside("mariadb-oltp", OLTP, 1.0, phase),
+    # Table 4.
     "povray": Word("povray", {"pixels": 512, "threads": 8}, by=phase),
 }
 
