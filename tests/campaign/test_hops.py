@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tests.support import experiments
+from tests.support.agents import OperationAgent
 from tests.support.experiments import fake
 from tests.support.model_runs import measured
 
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.path_counters import CounterSnapshot, HopReader
 from virtoll.errors import GuestDied
 from virtoll.lab.attachments import EndpointInterfaces
 from virtoll.lab.network import plan_links
-from virtoll.platforms.fake.driver import FakeAgent
 from virtoll.report import build_report
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.hops import Owner, locate
@@ -26,14 +25,9 @@ PLACES = {
 }
 
 
-class Dead(FakeAgent):
+def dead() -> OperationAgent:
     """An agent whose guest dies when it is asked."""
-
-    def __init__(self) -> None:
-        pass
-
-    def answer(self, request: Request[Message]) -> Message:
-        raise GuestDied(request.op)
+    return OperationAgent(counters=GuestDied("counters"))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +82,7 @@ def test_the_report_places_the_losses_of_each_platform(folder: RunFolder) -> Non
 
 def test_a_counter_of_pause_frames_stays_at_zero_and_others_go() -> None:
     """A NIC that counted no pause frames differs from one that cannot count them."""
-    network, agent = plan_links(0), Dead()
+    network, agent = plan_links(0), dead()
     entry = network.sources[0].lab_interface
     endpoints = {network.sources[0].name: EndpointInterfaces(entry=entry)}
     reader = HopReader(agent, agent, None, network, {}, endpoints)
@@ -102,4 +96,4 @@ def test_a_counter_of_pause_frames_stays_at_zero_and_others_go() -> None:
 
 def test_a_guest_that_dies_at_a_reading_is_a_dead_guest() -> None:
     with pytest.raises(GuestDied):
-        HopReader(Dead(), Dead(), None, plan_links(0), {}).read()
+        HopReader(dead(), dead(), None, plan_links(0), {}).read()

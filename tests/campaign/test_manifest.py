@@ -7,23 +7,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.support import experiments
+from tests.support.agents import OperationAgent
 from tests.support.facts import refused
 
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.session import HelloReply
 from virtoll.campaign.manifest import refuse_other_host
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.image import GuestImage
-from virtoll.platforms.fake.site import ModelPeer, model_site
-
-
-class AnyAgent(ModelPeer):
-    """A peer's agent, of which nothing but its build is asked."""
-
-    def answer(self, request: Request[Message]) -> Message:
-        del request
-        return HelloReply(version="1", protocol=1, build="test")
+from virtoll.platforms.fake.site import model_site
 
 
 class Stored:
@@ -42,7 +34,8 @@ def test_a_run_is_not_resumed_on_other_packages() -> None:
     image = GuestImage(
         name="full", digest="sha256:23", root=Path(), agent=Path(), agent_sha256="", tools={"packages": {}}
     )
-    site = replace(model_site(), image=image, peer=AnyAgent(), is_model=False)
+    agent = OperationAgent(hello=HelloReply(version="1", protocol=1, build="test"))
+    site = replace(model_site(), image=image, peer=agent, is_model=False)
     same: Any = Stored("sha256:23")
     refuse_other_host(same, experiments.parsed(), site)
     other: Any = Stored("sha256:42")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from tests.support.agents import ScriptedAgent
+from tests.support.agents import OperationAgent
 from tests.support.facts import Command, refused
 
-from virtoll.agent.messages import Message, Request
 from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.session import CommandLog, RunSession
 from virtoll.errors import GuestDied, LabError
@@ -25,17 +22,9 @@ OWN = {
 }
 
 
-class Silent(ScriptedAgent):
-    """Is asked for nothing."""
-
-    def tell(self, request: Request[Message]) -> Mapping[str, Any]:
-        """Nothing, of any operation."""
-        raise AssertionError(request)
-
-
 def session(ended: str | None = None) -> RunSession:
-    """One with all agents, of which one may have ended."""
-    agents = {name: Silent() for name in OWN}
+    """One with all agents, which are asked for nothing, and of which one may have ended."""
+    agents = {name: OperationAgent() for name in OWN}
     if ended is not None:
         agents[ended].close()
     load_peer = agents.pop("load_peer")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -51,17 +50,23 @@ def processor_times(cpu: int = 0) -> ProcessorTimes:
     return ProcessorTimes.from_json({"cpu": cpu, **{f"{name}_ns": 0 for name in names}})
 
 
-class ScriptedAgent(AgentModel):
-    """Gives for each request as much of the reply as a test is about; keeps what it was ``asked``."""
+class OperationAgent(AgentModel):
+    """Has an answer for each operation that it knows, named with ``_`` for ``-``: as much of it as a test is about.
 
-    def __init__(self) -> None:
+    It keeps what it was ``asked``, and each request's deadline.
+    """
+
+    def __init__(self, **answers: Answer) -> None:
         self.channel_marks: deque[ChannelMark] = deque()
         self.ended = False
         self.asked: list[Request[Message]] = []
+        self.answers = answers
+        self.deadlines: list[float] = []
 
-    @abstractmethod
-    def tell(self, request: Request[Message]) -> Told:
-        """The reply, or a part of it as JSON; the rest is completed."""
+    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
+        """The answer, at once."""
+        self.deadlines.append(deadline_seconds)
+        return super().ask(request, deadline_seconds)
 
     def answer(self, request: Request[Message]) -> Message:
         """The whole reply."""
@@ -71,6 +76,18 @@ class ScriptedAgent(AgentModel):
             return told
         return request.reply.from_json(completed(told, recorded_reply(request.op)))
 
+    def tell(self, request: Request[Message]) -> Told:
+        """The operation's answer; a test that asks for another operation is wrong."""
+        answer = self.answers[request.op.replace("-", "_")]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(request) if callable(answer) else answer
+
+    @property
+    def patience(self) -> list[float]:
+        """The deadlines that it was given, each once, in s."""
+        return sorted({round(seconds, 3) for seconds in self.deadlines})
+
     def operations(self) -> list[str]:
         """The names of what it was asked, in order."""
         return [request.op for request in self.asked]
@@ -78,29 +95,3 @@ class ScriptedAgent(AgentModel):
     def requests(self, kind: type[Asked]) -> list[Asked]:
         """What it was asked of one operation, in order."""
         return [request for request in self.asked if isinstance(request, kind)]
-
-
-class OperationAgent(ScriptedAgent):
-    """Has an answer for each operation that it knows, named with ``_`` for ``-``; keeps each request's deadline."""
-
-    def __init__(self, **answers: Answer) -> None:
-        super().__init__()
-        self.answers = answers
-        self.deadlines: list[float] = []
-
-    def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
-        """The answer, at once."""
-        self.deadlines.append(deadline_seconds)
-        return super().ask(request, deadline_seconds)
-
-    @property
-    def patience(self) -> list[float]:
-        """The deadlines that it was given, each once, in s."""
-        return sorted({round(seconds, 3) for seconds in self.deadlines})
-
-    def tell(self, request: Request[Message]) -> Told:
-        """The operation's answer; a test that asks for another operation is wrong."""
-        answer = self.answers[request.op.replace("-", "_")]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer(request) if callable(answer) else answer
