@@ -284,7 +284,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
             return f"{found}, {_digest(run(guest, hash_command(folder, size.targets), 300.0))}"
         build = make_command(folder, size.targets, self._jobs(bench))
         again = run(guest, build, self.deadline_seconds(), self.limit_bytes)
-        return f"{found}, {len(_COMPILED.findall(again))} left to do"
+        return f"{found}, {_left(len(_COMPILED.findall(again)))}"
 
     def _jobs(self, bench: Bench) -> int:
         return bench.vcpus if self.parameters.jobs == "vcpus" else self.parameters.jobs
@@ -299,7 +299,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
 
     def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """All that it said: the same objects as beside the peer, or nothing left."""
-        return f"{len(figures['objects'])} objects, {prepared or '0 left to do'}"
+        return f"{len(figures['objects'])} objects, {prepared or _left(0)}"
 
 
 def _digest(hashes: str) -> str:
@@ -341,6 +341,10 @@ def makefile(folder: str, unpack: Sequence[str], targets: Sequence[str]) -> str:
     tree = shlex.quote(f"{folder}/{KERNEL_SOURCE}")
     recipe = [shlex.join(unpack), *(f"$(MAKE) --directory {tree} {target}" for target in targets)]
     return "all:\n" + "".join(f"\t{line}\n" for line in recipe)
+
+
+def _left(objects: int) -> str:
+    return f"{objects} left to do"
 
 
 def _makefile(folder: str) -> str:
