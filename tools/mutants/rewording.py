@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import random
 import re
 import sys
@@ -45,16 +46,22 @@ OTHERS: Final = {
     "with": "together with",
     "by": "by means of",
 }
+_CODE: Final = re.compile(r"(\{[^{}]*\})")
 _WORD: Final = re.compile(r"(?<![\w'\"./<>{}=-])(" + "|".join(OTHERS) + r")(?![\w'\"./<>{}=-])")
 
 
 def reworded(text: str) -> str:
-    """The text with other words in the place of common ones."""
-    return _WORD.sub(lambda match: OTHERS[match[1]], text)
+    """The text with other words in the place of common ones; what stands in braces is code."""
+    parts = _CODE.split(text)
+    parts[::2] = [_WORD.sub(lambda match: OTHERS[match[1]], part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def rewordings_of(file: str, source: str) -> list[Change]:
-    """Each text of a file with other words. ``file``: its path from ``src/virtoll``."""
+    """Each message of a file with other words. ``file``: its path from ``src/virtoll``.
+
+    A raw text (``r"..."``) is a pattern or a script, and no message.
+    """
     tree = ast.parse(source)
     lengths = [0]
     for line in source.splitlines(keepends=True):
@@ -66,8 +73,10 @@ def rewordings_of(file: str, source: str) -> list[Change]:
         start = lengths[node.lineno - 1] + node.col_offset
         end = lengths[node.end_lineno - 1] + node.end_col_offset
         before = source.encode()[start:end].decode()
+        if before.startswith("r"):
+            continue
         after = reworded(before)
-        if after != before and len(re.findall(r"[a-z]{2,}", before)) >= LEAST_WORDS:
+        if after != before and len(re.findall(r"[a-z]{2,}", _CODE.sub("", before))) >= LEAST_WORDS:
             lines = (node.lineno, node.end_lineno)
             changes.append(Change(file, file, lines, start, end, after, before=before, after=after))
     return changes
@@ -84,6 +93,13 @@ def _texts(tree: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
             yield from _texts(node)
 
 
+def drawn(every: list[Change], sources: dict[str, str], seed: int, sample: int) -> list[Change]:
+    """So many of the changes by lot. Each has a lot of its own, so a message that is added moves no other's."""
+    order = sorted(every, key=lambda change: random.Random(f"{seed} {change.file} {change.before}").random())
+    faults = (change for change in order if is_fault(sources[change.file], change))
+    return list(itertools.islice(faults, sample))
+
+
 def main() -> int:
     """Draw, change, run, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -94,8 +110,7 @@ def main() -> int:
     asked = parser.parse_args()
     sources = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
     every = [change for file, source in sources.items() for change in rewordings_of(file, source)]
-    order = random.Random(asked.seed).sample(every, len(every))
-    chosen = [change for change in order if is_fault(sources[change.file], change)][: asked.sample]
+    chosen = drawn(every, sources, asked.seed, asked.sample)
     tree = make_tree("reworded")
     for change in sorted(chosen, key=lambda change: -change.start):  # from the end, so that places stay
         file: Path = tree / "src" / "virtoll" / change.file
