@@ -10,7 +10,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support import guests, inside, quick  # noqa: E402 - their assertions are rewritten as they are imported
+from tests.support import failures, guests, inside, quick  # noqa: E402 - their assertions are rewritten as they are imported
 from tests.support.timeline import Timeline  # noqa: E402
 
 from virtoll.campaign.session import RunSession  # noqa: E402
@@ -61,10 +61,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:  # noqa: ARG001
-    """Each phase's report has what it cost."""
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Each phase's report has what it cost, and that of a failure what the test ran last."""
     report = yield
     _TIMELINE.measure(report)
+    failures.add_section(report, getattr(item, "funcargs", {}))
     return report
 
 
@@ -97,6 +98,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the configuration for the hook that is not given it."""
     _CONFIG.append(config)
+    failures.watch()
     # How long an example takes says something of this machine alone.
     hypothesis.settings.register_profile(
         "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -137,6 +139,7 @@ def _waits(item: pytest.Item) -> bool:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test that needs root is skipped with a reason where it is missing, as one for which no time is left."""
+    failures.forget()
     if item.config.option.quick:
         quick.skip_if_late()
     if item.get_closest_marker("root") is not None and os.geteuid() != 0:

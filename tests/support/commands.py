@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
+from tests.support import failures
 from tests.support.repository import ROOT
 
 from virtoll.cli import main, output
@@ -75,6 +77,7 @@ def virtoll(
     if words and words[0] in READERS and not (way or stdin or _needs_start(changed or {})):
         return in_process(*words, runs=runs, changed=changed)
     where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
+    _note(words, runs)
     finished = subprocess.run(
         [*way, *VIRTOLL, *words],
         capture_output=True,
@@ -84,6 +87,7 @@ def virtoll(
         cwd=ROOT,
         check=False,
     )
+    failures.note_end(finished.returncode, (finished.stderr or finished.stdout).decode())
     return subprocess.CompletedProcess(
         finished.args, finished.returncode, finished.stdout.decode(), finished.stderr.decode()
     )
@@ -98,6 +102,7 @@ def in_process(
     """
     where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
     words = ["virtoll", *map(str, arguments)]
+    _note(words[1:], runs)
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (
         mock.patch.dict(os.environ, environment(**where, **(changed or {})), clear=True),
@@ -114,6 +119,7 @@ def in_process(
             code = end.code
         finally:
             output.console.cache_clear()
+    failures.note_end(code, _written(err) or _written(out))
     return subprocess.CompletedProcess(
         words, code if isinstance(code, int) else int(bool(code)), _written(out), _written(err)
     )
@@ -124,6 +130,14 @@ def output_of(*arguments: str | Path) -> str:
     finished = in_process(*arguments)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
+
+
+def _note(words: Sequence[str], runs: Path | None) -> None:
+    """The command, the runs folder, and the run folder that is named for a new run."""
+    failures.note_command(["virtoll", *words])
+    into = [Path(folder) for option, folder in itertools.pairwise(words) if option == "--into"]
+    for place in (*filter(None, [runs]), *into):
+        failures.note_place(place)
 
 
 def _written(stream: io.TextIOWrapper) -> str:

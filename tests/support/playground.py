@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.support import machine
+from tests.support import failures, machine
 from tests.support.commands import VIRTOLL, around_the_clone, environment, opening_mounts, with_mounts
 from tests.support.repository import ROOT
 
@@ -156,6 +156,8 @@ class Playground:
         else:
             output, theirs = os.pipe()
         command = self.command([*VIRTOLL, *map(str, arguments)], token)
+        failures.note_command(["virtoll", *arguments])
+        failures.note_place(self.runs)
         process = subprocess.Popen(
             ["setsid", "--ctty", *command] if terminal else command,
             stdin=theirs if terminal else subprocess.DEVNULL,
@@ -180,7 +182,7 @@ class Playground:
     def run(self, *arguments: str | Path, silence_seconds: float = SILENCE_SECONDS) -> Running:
         """Run ``virtoll ARGUMENTS`` to its end."""
         with self.start(*arguments) as running:
-            running.end(silence_seconds)
+            failures.note_end(running.end(silence_seconds), running.said)
         return running
 
     def command(self, argv: Sequence[str], token: str) -> list[str]:
@@ -282,6 +284,9 @@ def playground(*, root: bool, laid_over: Sequence[Path] = ()) -> Iterator[Playgr
         if not root:
             _skip_unless_startable(place)
         yield place
+    except BaseException:
+        failures.look()
+        raise
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
