@@ -193,6 +193,7 @@ def test_a_run_for_its_size_whose_mark_was_held_up_is_made_again(
 
     def held_up_twice(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
         if next(runs) in (0, 2):
+            # What a run for a job's size raises where nothing is known of it; nobody else sees it.
             raise sizing._NotMeasuredError("both marks of the job reached the timekeeper at once")
         return measure(choice, bench, repeats)
 

@@ -265,7 +265,7 @@ def test_a_guest_without_files_on_a_disk_has_its_own_memory_again() -> None:
     on_disk = DataDirectory("/data", "ext4", "the host's disk")
     live.data = cast("DataKeeper", SimpleNamespace(empty=lambda: on_disk, volume=SimpleNamespace(folder=None)))
     with live.prepared("fio", Needs(data_bytes=1)) as lacking:
-        assert (lacking, live._directory) == (None, on_disk)
+        assert (lacking, live._directory) == (None, on_disk)  # private, for the reason above
     with live.prepared("nginx", Needs()) as lacking:
         assert (lacking, live._directory) == (None, DataDirectory())
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.facts import refused
 
 from virtoll.errors import ImageError
-from virtoll.image.cache import Cache, _state_of, default_cache, tree_digest
+from virtoll.image.cache import Cache, _state_of, default_cache, tree_digest  # _state_of: each part of it is a case
 
 
 def silent(_: str) -> None:

@@ -102,6 +102,7 @@ def test_a_second_signal_waits_until_the_runs_state_is_stored(
     # No public seam lies between the signal and the state that is stored.
     monkeypatch.setattr(runs, "_interrupted", store)
     with refused(Command(f"virtoll resume {tmp_path / 'run'}"), error=Interrupted):
+        # The same: what runs below it is a lambda here.
         runs._with_progress(lambda _: signal.raise_signal(number), tmp_path / "run")
     assert len(stored) == 1
 

@@ -137,7 +137,7 @@ def test_a_launcher_that_answers_too_late_is_not_asked_again(
     interface: ReceivingInterface, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its answer would be taken for that of the next request; and every other lab would wait for its lock."""
-    monkeypatch.setattr("virtoll.lab.receiving._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("virtoll.lab.receiving._ANSWER_SECONDS", 0.05)  # nobody need wait for all ten
     labs = tmp_path / "state" / "labs"
     other = contextlib.ExitStack()
     other.enter_context(labs_lock(labs))
@@ -163,6 +163,7 @@ def test_threads_that_appear_are_pinned_and_come_first_and_no_others(
     Any user may give a program such a name: only threads of the kernel's are touched.
     """
     if are_the_kernels:
+        # No test has threads of the kernel's: its own process stands for their parent.
         monkeypatch.setattr("virtoll.lab.receiving._KTHREADD", str(os.getpid()))
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     worker = threading.Thread(target=pin_for_lab, args=(theirs, tmp_path))

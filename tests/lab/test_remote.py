@@ -23,7 +23,7 @@ from tests.support.repository import ROOT
 
 from virtoll.errors import GuestError
 from virtoll.hosts.remote_host import RemoteHost, open_remote
-from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic, _passing
+from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic, _passing  # _passing: without a whole network
 from virtoll.image.clone import built_agent
 from virtoll.lab.commands import PIPED, ConnectedHost, Connection, ProcessOptions
 from virtoll.lab.data import SPARED_BYTES, file_system_of

@@ -309,9 +309,9 @@ def test_a_machine_that_stays_is_named_and_its_end_stays_promised(
 
 
 def test_a_machine_that_is_not_seen_is_not_taken_for_pinned(tmp_path: Path) -> None:
-    """By a private name: no mock of the product gets as far as this last step of a start."""
     host = RunningHost(tmp_path / "host")
     with refused("one", "VBoxHeadless", error=GuestError):
+        # No mock of the product gets as far as this last step of a start.
         virtualbox._pin(host, "one", (0,))
     host.machine, host.runs = "one", True
     virtualbox._pin(host, "one", (0, 1))

@@ -115,7 +115,7 @@ def test_the_process_that_writes_is_named(run: Path) -> None:
 
 def test_a_writer_on_another_host_is_named_by_its_word(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lock is seen through the disk, and not in this kernel's list, which no setting names."""
-    monkeypatch.setattr("virtoll.runfolder.writer._LOCKS", run / "none")
+    monkeypatch.setattr("virtoll.runfolder.writer._LOCKS", run / "none")  # this kernel's list
     with started(WRITES, run) as process:
         assert_facts(str(writer_words(run)), process.pid, os.uname().nodename)
         process.communicate()

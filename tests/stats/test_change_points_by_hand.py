@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-# The search is by random orders: what its parts come to is known by hand, what they come to together is not.
 from virtoll.stats import change_points as module
+
+# The search is by random orders: what its parts come to is known by hand, what they come to together is not.
 from virtoll.stats.change_points import (
     LEAST,
     ChangePoint,
@@ -218,7 +219,7 @@ def test_random_orders_are_tried_in_growing_batches_until_they_decide(monkeypatc
     assert _chance(values, 500.0) == 41 / 501
     batches = scripted(monkeypatch, lambda _: 3, least=1 - 1e-9)
     assert _chance(values, 5.0) == 4 / 101, "as much, but for rounding"
-    monkeypatch.setattr(module, "_AT_ONCE", 79)
+    monkeypatch.setattr(module, "_AT_ONCE", 79)  # the product shuffles a million values at once
     batches = scripted(monkeypatch, lambda _: 0)
     assert _chance(values, 0.99) == 1 / 21
     assert batches == [7, 7, 6]

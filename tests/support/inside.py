@@ -42,6 +42,8 @@ from virtoll.errors import VirtollError
 from virtoll.image import prepare_image
 from virtoll.lab import residue
 from virtoll.lab.init import prepare_mounts
+
+# _namespace_command: the very namespaces, for a runner of the tests' own
 from virtoll.lab.launch import LAB_VARIABLE, _namespace_command, inside_lab, probe_namespaces, sweep_dead_labs
 from virtoll.lab.state import state_directory
 from virtoll.nested import prepare_nested_host
