@@ -56,18 +56,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("failing")
     file = folder / "test_made_up.py"
     file.write_text(TESTS, encoding="utf-8")
-    options = [
-        "-c",
-        ROOT / "pyproject.toml",
-        "-p",
-        "tests.conftest",
-        "-p",
-        "no:cacheprovider",
-        "--basetemp",
-        folder / "own",
-    ]
+    options = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.conftest", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, file],
+        [sys.executable, "-m", "pytest", *options, f"--basetemp={folder / 'own'}", str(file)],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -76,7 +67,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert_facts(done.stdout, "1 failed", "2 passed")
-    return done.stdout.partition(TITLE)[2]
+    _, _, section = done.stdout.partition(TITLE)
+    return section
 
 
 def test_a_failure_names_the_commands_of_its_test_and_how_they_ended(report: str) -> None:

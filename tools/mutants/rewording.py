@@ -46,12 +46,12 @@ OTHERS: Final = {
     "with": "together with",
     "by": "by means of",
 }
-_CODE: Final = re.compile(r"(\{[^{}]*\})")
+_CODE: Final = re.compile(r"(\{[^{}]*\}(?: of \{[^{}]*\})?|\d+ of \d+)")
 _WORD: Final = re.compile(r"(?<![\w'\"./<>{}=-])(" + "|".join(OTHERS) + r")(?![\w'\"./<>{}=-])")
 
 
 def reworded(text: str) -> str:
-    """The text with other words in the place of common ones; what stands in braces is code."""
+    """The text with other words in the place of common ones; code in braces and ``{a} of {b}``, a figure, stay."""
     parts = _CODE.split(text)
     parts[::2] = [_WORD.sub(lambda match: OTHERS[match[1]], part) for part in parts[::2]]
     return "".join(parts)
