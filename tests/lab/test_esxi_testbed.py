@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,10 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_is_continued(tmp_path: Path
     assert reported["events of the killed"] == ["on", "off", "remove"] * 2, "the probe's machine, then that with a disk"
     assert reported["after"] == reported["before"]
     assert reported["machines"] == []
-    assert reported["events"][:2] == ["on", "suspend"]
+    # An emulator that waits long for a CPU as it boots is started anew.
+    failed = list(takewhile(lambda boot: boot.status != "ok", folder.boots()))
+    first = [*["on", "off", "remove"] * len(failed), "on", "suspend"]
+    assert reported["events"][: len(first)] == first
     assert reported["events"][-2:] == ["off", "remove"]
     the_one_beside(folder)
     assert_measured([one for one in folder.latest_trials() if one.condition is None])
