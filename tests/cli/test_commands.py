@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ def as_json(*arguments: str, runs: Path | None = None) -> Any:
     finished = in_process(*arguments, "--json", runs=runs)
     assert finished.returncode == 0, finished.stderr
     return json.loads(finished.stdout)
+
+
+@cache
+def planned(preset: str, size: str) -> Any:
+    """The plan of a paper's preset in one of its sizes."""
+    return as_json("plan", preset, "--size", size)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +164,7 @@ def test_a_plan_is_a_table_with_what_the_result_would_lack(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_each_paper_has_a_quick_size_and_its_own(preset: str) -> None:
-    quick, paper = (as_json("plan", preset, "--size", size) for size in ("quick", "paper"))
+    quick, paper = planned(preset, "quick"), planned(preset, "paper")
     assert (quick["size"], paper["size"]) == ("quick", "paper")
     assert 0 < quick["estimated_seconds"] < paper["estimated_seconds"]
     labels = {trial["platform"] for trial in quick["trials"]}
@@ -168,7 +175,7 @@ def test_each_paper_has_a_quick_size_and_its_own(preset: str) -> None:
 
 
 def test_each_source_of_schlosser_has_an_egress_as_in_the_paper() -> None:
-    trials = as_json("plan", "schlosser2011", "--size", "paper")["trials"]
+    trials = planned("schlosser2011", "paper")["trials"]
     several = [one["parameters"] for one in trials if one["workload"] == "forward" and one["parameters"]["sources"] > 1]
     assert {one["sources"] for one in several} == {2, 3}
     assert {one["egress"] for one in several} == {"each"}
