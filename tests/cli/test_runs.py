@@ -13,11 +13,12 @@ from tests.support import experiments
 from tests.support.commands import VIRTOLL, environment, in_process
 from tests.support.experiments import fake
 from tests.support.facts import Command, assert_facts, assert_refused, refused
+from tests.support.model_runs import measured
 
 from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.cli.progress import LiveProgress, Names
 from virtoll.errors import RunFolderError
-from virtoll.experiment.parse import parse_experiment
+from virtoll.experiment.parse import load_experiment, parse_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.runfolder import store
 from virtoll.runfolder.overview import overview, state_now
@@ -32,8 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = experiments.write(folder, platforms=[fake("model"), fake("other")], baseline="model", blocks=2)
     first = in_process("run", file, "--into", folder / "runs" / "z-first", "--blocks", "3", "--seed", "9")
     assert first.returncode == 0, first.stderr
-    second = in_process("run", file, "--into", folder / "runs" / "a-second", "--platform", "model,other")
-    assert second.returncode == 0, second.stderr
+    measured(load_experiment(file, catalogue()), folder / "runs" / "a-second")
     return folder / "runs"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +27,7 @@ _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
 
+@cache
 def anchors(path: Path) -> set[str]:
     return {anchor for _, anchor in tables.headings(path.read_text(encoding="utf-8"))}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from tests.support.repository import ROOT
 
@@ -23,6 +24,7 @@ def unused_phrases() -> list[str]:
     return [phrase.strip() for cell in cells for phrase in cell.split(",")]
 
 
+@cache
 def pattern() -> re.Pattern[str]:
     """Any of them, as whole words, over the end of a line too."""
     phrases = (r"\s+".join(map(re.escape, phrase.split())) for phrase in unused_phrases())
