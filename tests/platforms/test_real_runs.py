@@ -94,7 +94,8 @@ def test_a_guest_that_dies_in_a_trial_costs_that_trial_only() -> None:
     with playground(root=True) as place:
         file = place.base / "dies.yaml"
         file.write_text(text)
-        with place.start("run", file) as running:
+        # As a part of a campaign, of which nobody makes a report.
+        with place.start("campaign", "block", file, "--block", "1", "--into", place.runs) as running:
             for trial in long:
                 running.wait_for(f"{trial.number}/{count} ")
                 seen = machine.family(running.process.pid)
@@ -102,7 +103,7 @@ def test_a_guest_that_dies_in_a_trial_costs_that_trial_only() -> None:
                 kill_all([present(seen.find(*words, inner_pid=inner_pid))])
             assert running.end() == 0, running.said
             place.check_clean(seen, running.token)
-        check_deaths(place.only_run(), long)
+        check_deaths(RunFolder.open(place.runs / "block-1"), long)
 
 
 def check_deaths(folder: RunFolder, long: Sequence[Trial]) -> None:
