@@ -106,7 +106,7 @@ def brief_drain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def point(live: Connected, rate: float = 2000.0, size: int = 64, **shape: Any) -> Point:
-    """Five hundred frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
+    """Some 500 frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
     wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=250, **shape)
     return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate).to_json())
 

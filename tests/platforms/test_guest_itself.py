@@ -35,7 +35,11 @@ def _with_disk(root: str, **more: Any) -> Kind:
     return machine("qemu-tcg", parameters, root="ext4" if root == "disk" else None)
 
 
-MACHINES = {"disk-beside": _with_disk("initramfs"), "disk-and-queues": _with_disk("disk", queues=2)}
+MACHINES = {
+    "disk-beside": _with_disk("initramfs"),
+    "disk": _with_disk("disk"),
+    "disk-and-queues": _with_disk("disk", queues=2),
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -160,14 +164,13 @@ def test_a_machines_disk_is_beside_its_root(live: Connected) -> None:
 
 
 def test_a_machine_has_the_disk_cpus_and_queues_that_were_asked_for(run_session: RunSession) -> None:
-    kind = "disk-and-queues"
-    wanted = replace(guests.request(kind), vcpus=2, cpus=(), network=plan_links(150))
-    with guests.running(kind, run_session, wanted) as live:
+    wanted = replace(guests.request("disk-and-queues"), vcpus=2, cpus=(), network=plan_links(150))
+    with guests.running("disk-and-queues", run_session, wanted) as live:
         assert_on_disk(live, "/")
         assert guests.facts(live).cpus_online == 2
         for link in range(len(wanted.network.links)):
             queues = said(live, f"ls /sys/class/net/eth{link}/queues").split()
             assert queues == ["rx-0", "rx-1", "tx-0", "tx-1"], "what its driver uses"
         guests.assert_forwards(live)
-    with guests.running(kind, run_session, wanted) as second:
+    with guests.running("disk", run_session) as second:
         assert "file" not in said(second, "ls /").split()

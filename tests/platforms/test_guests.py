@@ -115,6 +115,7 @@ SEVERAL: dict[str, Kind] = {
         kernel="image",
         attachment="routed",
         slow=True,
+        serial=True,
         ipv6=False,
         vlans=False,
         variant=True,
@@ -301,7 +302,7 @@ def _host_has_vlans() -> bool:
 @on_every_attachment
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
-    point = Forward(ForwardParameters(point_milliseconds=200)).point(live.bench, None).to_json()
+    point = Forward(ForwardParameters(point_milliseconds=50)).point(live.bench, None).to_json()
     read = TypeAdapter(Point).validate_python(point)
     losses = locate(read)
     assert sum(loss.frames for loss in losses) == read.sink.per_source[0].lost_frames
