@@ -1,6 +1,7 @@
 """Tests that run inside a lab: a module that says ``INSIDE_LAB = True`` is run there, once, as a whole.
 
-``INSIDE_LAB = "NAME"``: in one lab with the other modules that say so; it leaves that lab as it found it.
+``INSIDE_LAB = "NAME"``: in one lab with the other modules that say so. Such a module leaves the lab as it found it,
+and needs no nested hosts.
 
 Outside, each test of such a module is replaced by its report from inside: one pytest for a lab, in the very
 namespaces that ``virtoll.lab.launch`` makes, with the very mounts that ``virtoll.lab.init`` makes. When the outer
