@@ -217,15 +217,15 @@ def test_nothing_is_left_when_the_controller_dies(run_session: RunSession, produ
     ],
 )
 def test_a_container_that_stays_is_named_and_stays_promised(
-    run_session: RunSession, products: Products, monkeypatch: pytest.MonkeyPatch, kind: str, refusal: str
+    products: Products, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, refusal: str
 ) -> None:
-    live = guests.start(kind, run_session)
-    promised, name = guests.promised(products.record), guests.domain_of(live)
+    guest = guests.driver(kind).start(guests.request(kind), site)
+    promised, (name,) = guests.promised(products.record), products.containers()
     monkeypatch.setattr(promises, "END_SECONDS", 0.0)
     monkeypatch.setenv("MOCK_REFUSES", refusal)
     product = "vserver" if kind == "vserver-mock" else "container"
     with refused(f"{product} {name}", "0 s", Command(refusal.split(" ", 2)[2]), error=GuestRemains):
-        live.held.stop()
+        guest.stop()
     assert products.containers() == [name]
     assert guests.promised(products.record) == promised
     monkeypatch.delenv("MOCK_REFUSES")
@@ -247,10 +247,9 @@ def test_a_failed_start_has_its_reason_next_to_what_remains(
     assert products.left() == []
 
 
-def test_a_container_has_the_size_and_devices_that_vzctl_documents(run_session: RunSession, products: Products) -> None:
+def test_a_container_has_the_size_and_devices_that_vzctl_documents(products: Products, site: Site) -> None:
     """An image has no devices: every other platform gives its guests a /dev."""
-    wanted = guests.request("openvz-mock", cpu_quota=0.2)
-    live = guests.start("openvz-mock", run_session, wanted)
+    guest = guests.driver("openvz-mock").start(guests.request("openvz-mock", cpu_quota=0.2), site)
     given = next(call for call in products.calls() if call[:2] == ["vzctl", "set"])
     size = dict(zip(given[3::2], given[4::2], strict=False))
     assert size["--ram"] == f"{guests.MEMORY_BYTES}b"
@@ -262,7 +261,7 @@ def test_a_container_has_the_size_and_devices_that_vzctl_documents(run_session: 
     }
     assert numbers == {"null": 1, "zero": 1, "full": 1, "random": 1, "urandom": 1, "tty": 5, "ptmx": 5}
     assert stat.S_IMODE((private / "sbin/init").stat().st_mode) == 0o755
-    live.held.stop()
+    guest.stop()
 
 
 @pytest.mark.parametrize(
