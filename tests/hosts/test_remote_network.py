@@ -14,8 +14,9 @@ from virtoll.errors import GuestError
 from virtoll.hosts import remote_network
 from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
 from virtoll.lab.attachments import EndpointInterfaces
+from virtoll.lab.commands import ConnectedHost
 from virtoll.lab.network import GuestNetwork, plan_links
-from virtoll.lab.shaping import Shape
+from virtoll.lab.shaping import Shape, end_there
 
 NICS = {
     name: RemoteNic(f"eth{number}", f"p180{name}", f"02:00:00:00:00:0{number}")
@@ -192,7 +193,7 @@ def test_nics_are_lent_to_a_namespace_and_taken_back_into_their_bridges(
     )
     host.others["ip"] = lambda: json.dumps(next(looks)) if host.asked[-1][1] == "-json" else ""
     peers = [nic(f"p180{name}", "LOWER_UP") for name in ("in0", "out")]
-    monkeypatch.setattr(remote_network.ConnectedHost, "run", lambda *_: json.dumps(peers))
+    monkeypatch.setattr(ConnectedHost, "run", lambda *_: json.dumps(peers))
     network.take_back(links, "guest")
     back = [["ip", "-netns", "guest", "-batch", "-", "link set eth1 netns 1\nlink set eth2 netns 1\n"]]
     back += [[*BATCH, "link set eth1 master virtoll-in0\nlink set eth1 up\nlink set eth2 up\n"]]
@@ -220,7 +221,7 @@ def test_a_cable_is_shaped_at_both_ends_where_its_nic_is(
 
     def end_here(pid: int, interface: str) -> Any:
         ends.append((pid, interface))
-        return remote_network.end_there(lambda verb, words: changed.append((verb, *words)), lambda: lambda: None)
+        return end_there(lambda verb, words: changed.append((verb, *words)), lambda: lambda: None)
 
     monkeypatch.setattr(remote_network, "end_here", end_here)
     with network.shaped(links.links[0], Shape(rate_bits_per_second=1_000_000)):

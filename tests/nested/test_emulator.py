@@ -51,6 +51,7 @@ def test_it_is_made_once_of_debian_13_and_starts_by_its_own_linker(
     made = prepare_emulator(cache, offline=False, progress=said.append)
     assert archive.asked == [("fetch", "qemu-system-x86", "seabios", ("trixie", "trixie-backports"))]
     assert (made.version, made.versions, made.mended) == ("1:1", archive.versions, bool(place))
+    assert any("emulator" in line for line in said)
     assert any("HVM" in line and "PVH" in line for line in said) != made.mended
     linker, *rest = made.argv
     program, libraries = made.folder / "qemu-system-x86_64", made.folder / "lib"

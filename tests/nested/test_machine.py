@@ -27,6 +27,8 @@ PUBLIC_KEY = "ssh-ed25519 AAAA virtoll\n"
 ROOT = b"an archive of an odd length"
 NUMBER = 2
 ADDRESS = "10.63.2.2"
+ROLES = ("key", "management NIC", *NESTED_HOSTS)
+"""What a run's record says that its commands were for: a kind's is its login."""
 MANAGEMENT_MAC = "02:76:74:06:00:02"
 
 
@@ -45,13 +47,18 @@ class RecordedLab:
         made.mkdir()
         return made
 
-    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 0.0) -> str:  # noqa: ARG002
+    def run(self, argv: Sequence[str], role: str, deadline_seconds: float = 30.0) -> str:
+        assert role.removeprefix("login to nested host ") in ("key", "management NIC", *NESTED_HOSTS), (
+            "what a record says that it was for"
+        )
+        assert deadline_seconds > 0
         self.commands.append(list(argv))
         if argv[0] == "ssh-keygen":
             Path(argv[-1] + ".pub").write_text(PUBLIC_KEY)
         return ""
 
-    def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions) -> subprocess.Popen[bytes]:  # noqa: ARG002
+    def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions) -> subprocess.Popen[bytes]:
+        assert role.removeprefix("nested host ") in NESTED_HOSTS
         self.started.append(list(argv))
         (monitor,) = options.pass_fds
         self.monitors.append(MonitorStub(socket.socket(fileno=os.dup(monitor))))
@@ -278,7 +285,7 @@ def test_a_login_that_fails_is_reported_as_such(
 ) -> None:
     run = lab.run
 
-    def fails(argv: Sequence[str], role: str, deadline_seconds: float = 0.0) -> str:
+    def fails(argv: Sequence[str], role: str, deadline_seconds: float = 30.0) -> str:
         if argv[0] == "ssh":
             raise GuestError("Permission denied (publickey)")
         return run(argv, role, deadline_seconds)
