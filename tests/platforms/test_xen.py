@@ -21,7 +21,7 @@ from tests.support.told_names import TESTBED
 from virtoll.errors import CommandFailed, GuestError, ProgramMissing
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.network import GuestNetwork, attached, plan_links
-from virtoll.platforms.base import GuestRequest
+from virtoll.platforms.base import GuestRequest, Probe
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
 from virtoll.platforms.xen.driver import Xen, XenParameters
@@ -39,28 +39,31 @@ def site(host: Dom0, network: Bridges | None = None) -> Site:
     return replace(model_site(), host=host, image=cast("Any", IMAGE), network=cast("Any", network))
 
 
-def probed(kind: str, **said: str | GuestError) -> str:
+def probed(kind: str, **said: str | GuestError) -> Probe:
     found = Xen(XenParameters.model_validate({"type": kind})).probe(site(Dom0(said)))
     assert not found.available
-    return present(found.reason)
+    return found
 
 
 @pytest.mark.parametrize(
     ("error", "facts"),
     [
         (ProgramMissing("xl", "xl: not found on this host; install it"), ("xl", "xen-system-amd64")),
-        (CommandFailed(["xl", "info"], 1, "cannot init xl context"), ("hypervisor", "xenstored", "xenconsoled")),
-        (CommandFailed(["xl", "info"], 1, "xc: error: Permission denied"), ("xl", "root", "dom0")),
+        (CommandFailed(["xl", "info"], 1, "cannot init xl context"), ("Xen", "hypervisor", "xenstored", "xenconsoled")),
+        (CommandFailed(["xl", "info"], 1, "xc: error: Permission denied"), ("xl", "dom0", "log in as root")),
     ],
     ids=["without xl", "no dom0", "without rights"],
 )
 def test_a_host_without_xen_has_a_remedy(error: GuestError, facts: tuple[str, ...]) -> None:
-    assert_facts(probed("pv", info=error), *facts)
+    found = probed("pv", info=error)
+    assert_facts(present(found.reason), *facts)
+    assert_facts(present(found.remedy), facts[-1])
+    assert "this machine" not in present(found.remedy)
 
 
 @pytest.mark.parametrize("kind", ["pvh", "hvm"])
 def test_a_type_that_the_processor_has_not_is_a_switch_in_the_firmware(kind: str) -> None:
-    reason = probed(kind, info=INFO.replace("pv hvm hap", "pv"))
+    reason = present(probed(kind, info=INFO.replace("pv hvm hap", "pv")).reason)
     assert_facts(reason, f"type {kind}", "hvm", "firmware")
 
 

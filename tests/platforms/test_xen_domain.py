@@ -65,6 +65,7 @@ def test_a_guest_is_held_before_its_first_word_parked_and_ended(host: Dom0) -> N
     guest = started(host, dom0_cpus=(0,))
     create, *rest = steps(host)
     assert create == ["xl", "create", "-p", str(host.scratch / "guests/1-xen-3/domain.cfg")]
+    assert host.waited["create"] == 600.0, "on a busy host xl takes minutes"
     pinned, free = (["xl", "vcpu-pin", "Domain-0", "all", *where] for where in (["0"], ["all", "all"]))
     assert rest == [*MADE, ["xl", "vcpu-list", "Domain-0"], pinned, ["xl", "unpause", NAME]]
     assert host.promised[-3:] == [["rm", "-f", *LOGS], DESTROY, free]

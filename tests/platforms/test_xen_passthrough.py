@@ -25,6 +25,7 @@ from virtoll.platforms.xen.passthrough import assignable, refusal
 
 NICS = ("0000:03:10.0", "0000:04:10.0")
 DISK = "0000:00:1f.2"
+BUS = Path("/sys/bus/pci")
 # What `xl info` says with an IOMMU, of which a PV guest needs pv_directio.
 CAPABILITIES = ["pv", "hvm", "hvm_directio", "pv_directio", "hap", "iommu_hap_pt_share", "gnttab-v1", "gnttab-v2"]
 
@@ -71,7 +72,9 @@ class PciDom0(Dom0):
     def _exists(self, path: Path) -> bool:
         if path.name == "driver":
             return self.drivers[path.parent.name] is not None
-        return self.backend if path.name == "pciback" else path.name in self.drivers
+        if path == BUS / "drivers/pciback":
+            return self.backend
+        return path.parent == BUS / "devices" and path.name in self.drivers
 
 
 def test_a_nic_is_taken_and_given_back_to_the_driver_that_had_it() -> None:
