@@ -17,6 +17,8 @@ from tests.support.facts import refused
 from tests.support.present import present
 from tests.support.workload_trials import exited
 
+from virtoll.agent.client import TrafficAgents
+from virtoll.agent.operations.session import FactsRequest
 from virtoll.errors import AgentError, GuestError, LabError
 from virtoll.experiment.topology import NeighbourNics
 from virtoll.experiment.topology import Testbed as Section
@@ -95,7 +97,7 @@ def test_one_host_generates_and_counts(given: Callable[[int], list[GuestConsole]
     assert agent.who == "the agent on ssh bench@peer"
     assert (tmp_path / "undo-0").read_text() == "", "nothing was changed there"
     with pytest.raises(GuestError):
-        agent.ask(room.FactsRequest())
+        agent.ask(FactsRequest())
 
 
 def test_each_of_several_hosts_has_its_own_part(given: Callable[[int], list[GuestConsole]]) -> None:
@@ -188,18 +190,18 @@ def test_nics_have_the_flow_control_that_is_asked_for(
 def test_which_hosts_agent_is_gone_is_known() -> None:
     alive, gone = OperationAgent(), OperationAgent()
     gone.close()
-    ends = room.TrafficAgents(alive, gone)
+    ends = TrafficAgents(alive, gone)
     assert RemotePeer(ends=ends, where=("a", "b"), near=(), far=(), sinks=1).ended == "b"
-    assert RemotePeer(ends=room.TrafficAgents.of_one(alive), where=("a",), near=(), far=(), sinks=1).ended is None
+    assert RemotePeer(ends=TrafficAgents.of_one(alive), where=("a",), near=(), far=(), sinks=1).ended is None
 
 
 def test_an_agent_apart_that_refuses_says_what() -> None:
     error = json.dumps({"id": 1, "error": {"kind": "system", "message": "no room"}}) + "\n"
     with refused("facts", "no room", error=AgentError):
-        room.Apart(OperationAgent(exec=exited(stdout=error)), 1).ask(room.FactsRequest())
+        room.Apart(OperationAgent(exec=exited(stdout=error)), 1).ask(FactsRequest())
     unreadable = {**exited(1), "stderr": base64.b64encode(b"\xff not UTF-8").decode()}
     with refused("not UTF-8", error=GuestError):
-        room.Apart(OperationAgent(exec=unreadable), 1).ask(room.FactsRequest())
+        room.Apart(OperationAgent(exec=unreadable), 1).ask(FactsRequest())
     apart = room.Apart(OperationAgent(), 3)
     assert apart.stream_ends(2) == (("pair2out", "02:76:74:03:00:02"), ("pair2in", "02:76:74:03:01:02"))
     assert not apart.ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from tests.support.cpio_archive import read_archive
 from tests.support.facts import refused
 from tests.support.qmp import MonitorStub
 
+import virtoll.nested.machine
 from virtoll.errors import GuestError
 from virtoll.image.cache import file_digest
 from virtoll.lab.attachments import Port
@@ -27,6 +29,7 @@ PUBLIC_KEY = "ssh-ed25519 AAAA virtoll\n"
 ROOT = b"an archive of an odd length"
 NUMBER = 2
 ADDRESS = "10.63.2.2"
+BOOT_SECONDS = 1200.0
 ROLES = ("key", "management NIC", *NESTED_HOSTS)
 """What a run's record says that its commands were for: a kind's is its login."""
 MANAGEMENT_MAC = "02:76:74:06:00:02"
@@ -178,6 +181,7 @@ def test_its_nics_are_taps_of_the_lab_and_gone_with_it(lab: RecordedLab, network
     ]
     assert [line for line in lab.commands if line[0] == "ip"] == [*made, ["ip", "link", "del", "m2"]]
     assert {link.owner for link in links.links} == {182}, "guests have the numbers below 180"
+    assert {link.mtu_bytes for link in links.links} == {1500}
     assert [link.name for link in links.links if link.role == "source"] == ["in0", "in1", "in2"]
     assert len([link for link in links.links if link.role == "sink"]) == 3
     assert network.removed == [links]
@@ -260,6 +264,24 @@ def test_it_is_parked_and_resumed_by_its_monitor_and_ends(lab: RecordedLab, netw
     assert machine.process.poll() is not None
     assert machine.process.stderr.closed
     assert machine.monitor.who == "nested host kvm"
+
+
+@pytest.mark.usefixtures("answering")
+def test_it_comes_before_other_programs_as_long_as_it_is_up(
+    lab: RecordedLab, network: RecordedNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[list[int], int]] = []
+
+    @contextlib.contextmanager
+    def preferred(pids: list[int], niceness: int) -> Iterator[None]:
+        asked.append((pids, niceness))
+        yield
+        asked.clear()
+
+    monkeypatch.setattr(virtoll.nested.machine, "preferred", preferred)
+    with booted(NESTED_HOSTS["kvm"], lab, network) as machine:
+        assert asked == [([machine.process.pid], -5)]
+    assert asked == []
 
 
 def test_one_that_ends_says_its_last_words_and_leaves_nothing(

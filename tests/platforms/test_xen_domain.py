@@ -170,9 +170,9 @@ def test_a_block_device_of_dom0_is_given_as_it_is(host: Dom0) -> None:
     assert host.asked == [["stat", "-L", "-c", "%F", "/dev/vda"]]
 
 
-def test_it_is_never_remembered_as_tried_and_a_plan_reckons_with_its_boot() -> None:
+def test_it_boots_the_images_kernel_and_a_plan_reckons_with_that() -> None:
     driver = Xen(XenParameters())
-    assert (driver.depends_on(), driver.needs_kernel, driver.remote_hosts) == (None, True, True)
+    assert (driver.needs_kernel, driver.remote_hosts) == (True, True)
     assert (driver.boot_seconds, driver.slowdown, driver.data_by) == (12.0, 1.2, "disk")
 
 
