@@ -210,7 +210,8 @@ def test_other_machines_than_amd64_are_refused(cache: Cache, archive: Archive, m
     assert archive.asked == []
 
 
-def test_a_data_file_whose_link_leads_nowhere_is_named(cache: Cache, archive: Archive) -> None:
+@pytest.mark.parametrize("data", ["etc/xen/", "etc/xen/broken"])
+def test_a_data_file_whose_link_leads_nowhere_is_named(cache: Cache, archive: Archive, data: str) -> None:
     archive.packages["broken"] = {"etc/xen/broken@": b"nowhere"}
     with refused("etc/xen/broken", error=ImageError):
-        prepared(cache)
+        prepared(cache, replace(KIND, data=(data,)))
