@@ -97,19 +97,22 @@ def lab(tmp_path: Path) -> Iterator[RecordedLab]:
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """An SSH server at each address; gives those that were asked."""
+def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
+    """An SSH server at each address; gives those that were asked. One that is silent would not be waited for long."""
     asked: list[tuple[str, int]] = []
+    sockets: list[socket.socket] = []
 
     def connection(address: tuple[str, int], timeout: float) -> socket.socket:  # noqa: ARG001
         asked.append(address)
         ours, theirs = socket.socketpair()
         with theirs:
             theirs.sendall(b"SSH-2.0-dropbear_2022.83\r\n")
+        sockets.append(ours)
         return ours
 
     monkeypatch.setattr(socket, "create_connection", connection)
-    return asked
+    yield asked
+    assert {one.gettimeout() for one in sockets} == {10.0}
 
 
 def image_of(kind: NestedKind, folder: Path) -> NestedImage:
