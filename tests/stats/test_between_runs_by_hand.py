@@ -32,9 +32,9 @@ from tests.support.runs_by_hand import (
     merged,
     only,
     run,
-    task_of,
     with_manifest,
 )
+from tests.support.small_run import task_of
 
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.between_runs import FIRST, Pair, between_runs, common_pairs, side_by_side

@@ -23,9 +23,9 @@ from tests.support.runs_by_hand import (
     merged,
     only,
     run,
-    task_of,
     with_manifest,
 )
+from tests.support.small_run import task_of
 
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.analysis import Analysis, analyse

@@ -21,17 +21,11 @@ def write_small_run(path: Path) -> Path:
 def write_run(path: Path, data: RunData) -> Path:
     """Make the folder as a campaign leaves it; the appends are not synced one by one."""
     folder = RunFolder.create(path, data.manifest)
-    lines = {
-        "trials": [to_json(one) for one in sorted((*data.warm_ups, *data.every_trial), key=lambda one: one.trial)],
-        "groups": [to_json(one) for one in data.groups],
-        "boots": [to_json(one) for one in data.boots],
-        "commands": [to_json(one) for one in data.commands],
-        "fitness": [to_json(one) for one in data.fitness],
-        "calibration": [to_json(one) for one in data.calibrations],
-        "footprints": [to_json(one) for one in data.footprints],
-        "looks": [to_json(one) for one in data.looks],
-    }
-    for name, own in lines.items():
-        (path / f"{name}.jsonl").write_bytes(b"".join(map(jsonlines.encode, own)))
+    trials = sorted((*data.warm_ups, *data.every_trial), key=lambda one: one.trial)
+    own = ("groups", "boots", "commands", "fitness", "footprints", "consolidation", "looks")
+    files = {"trials": trials, "calibration": data.calibrations, **{name: getattr(data, name) for name in own}}
+    for name, lines in files.items():
+        if lines:
+            (path / f"{name}.jsonl").write_bytes(b"".join(map(jsonlines.encode, map(to_json, lines))))
     folder.set_state(data.state.state, data.state.reason)
     return path

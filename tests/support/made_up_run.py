@@ -5,6 +5,7 @@ records and parameters are as real ones have them. What is not given is not ther
 Not made: the CPU time of a frame (`cpu_per_frame`), the searches of `throughput` and what guests cost their host.
 """
 
+import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,8 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.support.made_up_points import calibrated_at
-from tests.support.made_up_trials import Made, Planned, boots_of, named, trial_of
-from tests.support.synthetic_records import EPOCH_NS, boot, fitness, instrument
+from tests.support.made_up_trials import Made, Planned, boots_of, entry_of, named, trial_of
+from tests.support.synthetic_records import EPOCH_NS, boot, fitness, instrument, platform
 
 from virtoll.campaign.manifest import metric_records
 from virtoll.experiment.plan import _around, _shuffled  # so that a made-up run has the order of a real plan
@@ -71,7 +72,11 @@ def made_up_run(
         "control": control,
         "platforms": list(entries.values()),
         "metrics": [to_json(one) for one in metric_records(dict.fromkeys(one.workload for one in measured))],
-        "plan": {"seed": seed, "estimated_seconds": None, "trials": list(map(_in_plan, trials))},
+        "plan": {
+            "seed": seed,
+            "estimated_seconds": None,
+            "trials": list(itertools.starmap(entry_of, enumerate(planned))),
+        },
     }
     return RunData(
         manifest=parse_record(Manifest, manifest),
@@ -90,18 +95,9 @@ def made_up_run(
 def _entry(label: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A platform's entry in the manifest, with its driver's family and parameters."""
     driver = EVERY_PLATFORM[given.get("platform", label)]
-    return {
-        "label": label,
-        "platform": driver.name,
-        "family": driver.family,
-        "available": True,
-        "reason": None,
-        "version": "made up",
-        "host": "this machine",
-        "caveat": None,
-        **given,
-        "parameters": driver.parameter_model.model_validate(given.get("parameters", {})).model_dump(mode="json"),
-    }
+    parameters = driver.parameter_model.model_validate(given.get("parameters", {})).model_dump(mode="json")
+    own = {"platform": driver.name, "parameters": parameters}
+    return platform(label, **{"family": driver.family, "version": "made up", **given, **own})
 
 
 def _control(entries: Mapping[str, Mapping[str, Any]], baseline: str | None) -> str | None:
@@ -265,20 +261,6 @@ def _group(planned: Planned, scale: ScalePoint, names: tuple[str, ...]) -> Group
         available_before_bytes=20 << 30,
         available_idle_bytes=(20 << 30) - scale.guests * scale.memory_bytes // 2,
     )
-
-
-def _in_plan(trial: TrialRecord) -> dict[str, Any]:
-    """A trial as the plan has it."""
-    return {
-        "trial": trial.trial,
-        "block": trial.block,
-        "round": trial.round,
-        "platform": trial.platform,
-        "workload": trial.workload,
-        "parameters": trial.parameters,
-        "condition": asdict(trial.condition) if trial.condition else None,
-        "scale": asdict(trial.scale) if trial.scale else None,
-    }
 
 
 def _calibrations(measured: Sequence[Made], rate: float | None) -> tuple[CalibrationRecord, ...]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.support.made_up_points import Path, Rates, made_up_point, used
-from tests.support.synthetic_records import clock
+from tests.support.synthetic_records import clock, trial_line
 
 from virtoll.experiment.model import Parameters
 from virtoll.runfolder.conditions import Condition
@@ -139,31 +139,33 @@ def trial_of(number: int, planned: Planned, started: int, *, limit: float, where
     length_ns = sum(one.duration_ns for one in points) or round((made.duration_ns or 0) * max(slowness))
     ended = started + length_ns + _BESIDES_NS
     names = boots_of(made, planned.block)
-    trial = {
+    members = zip(names, did, strict=True) if made.scale else ()
+    line = trial_line(
+        entry_of(number, planned),
+        names[0],
+        (started, ended),
+        **(_NOTHING if made.scale else did[0]),
+        points=[one.to_json() for one in points] or None,
+        neighbours=[_neighbour(made, name, (started, ended)) for name in names[1:]] if made.beside else [],
+        members=[{"boot": name, "problem": None, **one} for name, one in members],
+        **where,
+    )
+    return _checked(parse_record(TrialRecord, line), planned)
+
+
+def entry_of(number: int, planned: Planned) -> dict[str, Any]:
+    """The trial as the plan has it."""
+    made = planned.made
+    return {
         "trial": number,
         "block": planned.block,
         "round": planned.round,
         "platform": made.platform,
         "workload": made.workload,
         "parameters": made.recorded,
-        "boot": names[0],
-        "attempt": 1,
-        "status": "ok",
-        "reason": None,
-        "started_realtime_ns": started,
-        "ended_realtime_ns": ended,
-        **(_NOTHING if made.scale else did[0]),
-        "points": [one.to_json() for one in points] or None,
-        "evidence": [],
         "condition": asdict(made.beside) if made.beside else None,
-        "neighbours": [_neighbour(made, name, (started, ended)) for name in names[1:]] if made.beside else [],
         "scale": asdict(made.scale) if made.scale else None,
-        "members": [{"boot": name, "problem": None, **one} for name, one in zip(names, did, strict=True)]
-        if made.scale
-        else [],
-        **where,
     }
-    return _checked(parse_record(TrialRecord, trial), planned)
 
 
 def boots_of(made: Made, block: int) -> list[str]:

@@ -10,13 +10,13 @@ from typing import Any
 
 from tests.support.by_hand import clock
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.small_run import manifested
 
 from virtoll.runfolder.campaign_records import HostRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.between_runs import By, Pair
 from virtoll.stats.compare import Comparison
 from virtoll.stats.intervals import Interval
-from virtoll.stats.values import Task
 
 Durations = Mapping[str, Mapping[str, Sequence[float]]]
 """By label and workload what the job took in each block, ms."""
@@ -51,11 +51,7 @@ def run(
 
 
 def with_manifest(analysis: Analysis, **changed: Any) -> Analysis:
-    return analyse(replace(analysis.data, manifest=replace(analysis.data.manifest, **changed)))
-
-
-def task_of(analysis: Analysis, workload: str = PI) -> Task:
-    return next(one for one in analysis.tasks if one.workload == workload)
+    return analyse(manifested(analysis.data, **changed))
 
 
 def only(comparisons: Sequence[Comparison]) -> Comparison:

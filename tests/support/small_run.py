@@ -63,7 +63,7 @@ def agents(given: RunData, platform: str) -> RunData:
     return replace(given, boots=boots)
 
 
-def task_of(analysis: Analysis, workload: str) -> Task:
+def task_of(analysis: Analysis, workload: str = "superpi") -> Task:
     return next(one for one in analysis.tasks if one.workload == workload)
 
 

@@ -1,6 +1,7 @@
 """Single records of a made-up run as plain dicts: the manifest's instrument, a start, a clock, the host's state."""
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 EPOCH_NS = 1_795_219_200_000_000_000
@@ -41,6 +42,21 @@ def instrument(hypervisor: str | None) -> dict[str, Any]:
         },
         "agent": {"version": "0.1.0", "protocol": 3, "build": "0123456789ab", "sha256": "a" * 64, "bytes": 1234567},
         "pinning": {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1},
+    }
+
+
+def platform(label: str, **given: Any) -> dict[str, Any]:
+    """A platform's entry in the manifest: there, on this machine, with its family and what else is given."""
+    return {
+        "label": label,
+        "platform": label,
+        "parameters": {},
+        "available": True,
+        "reason": None,
+        "version": None,
+        "host": "this machine",
+        "caveat": None,
+        **given,
     }
 
 
@@ -95,6 +111,25 @@ def boot(label: str, block: int, *, machine: bool) -> dict[str, Any]:
         "mismatches": mismatches,
         "attachment": "bridge" if machine else "veth",
         "evidence": [],
+    }
+
+
+def trial_line(
+    entry: Mapping[str, Any], boot: str | None, window: tuple[int | None, int | None], **changed: Any
+) -> dict[str, Any]:
+    """A trial of the plan's that ended well without any value; `window`: its begin and end. `changed`: other keys."""
+    started, ended = window
+    nothing: dict[str, Any] = dict.fromkeys(("reason", "clock", "result", "check", "points"))
+    return {
+        **entry,
+        **nothing,
+        "boot": boot,
+        "attempt": 1,
+        "status": "ok",
+        "started_realtime_ns": started,
+        "ended_realtime_ns": ended,
+        "evidence": [],
+        **changed,
     }
 
 

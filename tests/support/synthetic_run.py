@@ -5,22 +5,23 @@ makes the folder; `run_data(truth)` gives what analysis takes, without touching 
 """
 
 import itertools
-import json
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.support.made_up_folder import write_run
+from tests.support.made_up_points import Rates, made_up_point
 from tests.support.synthetic_guests import add_start, consolidation_steps, footprints, host_cpu
-from tests.support.synthetic_records import EPOCH_NS, boot, clock, fitness, instrument
+from tests.support.synthetic_records import EPOCH_NS, boot, clock, fitness, instrument, platform, trial_line
 from tests.support.synthetic_wire import add_wire, calibrated
 
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, Manifest, State, TrialRecord
-from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.analysis import RunData
 
@@ -158,13 +159,9 @@ def records(truth: Truth) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]
 
 
 def write(path: Path, truth: Truth) -> Path:
-    """Make the run folder through `RunFolder`, as a campaign does; the appends are not synced one by one."""
-    manifest, lines = records(truth)
-    folder = RunFolder.create(path, parse_record(Manifest, manifest))
-    for name, own in lines.items():
-        (path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in own))
-    folder.set_state("interrupted" if truth.state != "complete" else "complete", None)
-    return path
+    """The run as a run folder."""
+    data = run_data(truth)
+    return write_run(path, data if truth.state == "complete" else replace(data, state=State("interrupted", None)))
 
 
 def run_data(truth: Truth) -> RunData:
@@ -203,44 +200,35 @@ def _weigh(
 
 
 def _metrics(truth: Truth) -> list[dict[str, Any]]:
-    duration = {"name": "duration", "unit": "ns", "better": "lower", "source": "marks"}
-    memory: dict[str, Any] = {"workload": "stream", "title": "STREAM", "resource": "memory"}
-    told = {**memory, "source": "figures", "primary": False}
-    stream = [
-        {**memory, **duration},
-        {**told, "name": "copy_rate", "unit": "bytes/s", "better": "higher", "title": "STREAM: copy rate"},
-        {**told, "name": "latency_p99", "unit": "ns", "better": "lower", "title": "STREAM: latency p99"},
+    names = ("workload", "name", "unit", "better", "source", "title", "resource")
+    duration, rate = ("duration", "ns", "lower", "marks"), ("maximum_forwarding_rate", "frames/s", "higher", "points")
+    copies, latency = ("copy_rate", "bytes/s", "higher", "figures"), ("latency_p99", "ns", "lower", "figures")
+    primary = [
+        ("forward", *rate, "IPv4 forwarding", "packet path"),
+        ("superpi", *duration, "Super Pi", "cpu"),
+        ("masr", *duration, "Memory allocate, set, read", "memory"),
+        ("forkwait", *duration, "fork and wait", "kernel"),
     ]
-    return [
-        {
-            "workload": "forward",
-            "name": "maximum_forwarding_rate",
-            "unit": "frames/s",
-            "better": "higher",
-            "source": "points",
-            "title": "IPv4 forwarding",
-            "resource": "packet path",
-        },
-        {"workload": "superpi", **duration, "title": "Super Pi", "resource": "cpu"},
-        {"workload": "masr", **duration, "title": "Memory allocate, set, read", "resource": "memory"},
-        {"workload": "forkwait", **duration, "title": "fork and wait", "resource": "kernel"},
-        *(stream if truth.threads else []),
-    ]
+    further = []
+    if truth.threads:
+        primary.append(("stream", *duration, "STREAM", "memory"))
+        further.append(("stream", *copies, "STREAM: copy rate", "memory"))
+        further.append(("stream", *latency, "STREAM: latency p99", "memory"))
+    made = [dict(zip(names, one, strict=True)) for one in primary]
+    return made + [{**dict(zip(names, one, strict=True)), "primary": False} for one in further]
 
 
 def _platform(label: str, truth: Truth) -> dict[str, Any]:
     reason = truth.unavailable.get(label)
-    return {
-        "label": label,
-        "platform": label,
-        "family": FAMILIES.get(label, "emulated"),
-        "parameters": {"type": "pv"} if label == "xen" else {},
-        "available": reason is None,
-        "reason": reason,
-        "version": None,
-        "stands_for": "OpenVZ (its successors)" if truth.summary and label in ("netns", "runc") else None,
+    return platform(
+        label,
+        family=FAMILIES.get(label, "emulated"),
+        parameters={"type": "pv"} if label == "xen" else {},
+        available=reason is None,
+        reason=reason,
+        stands_for="OpenVZ (its successors)" if truth.summary and label in ("netns", "runc") else None,
         **_where(label, truth),
-    }
+    )
 
 
 def _where(label: str, truth: Truth) -> dict[str, str | None]:
@@ -280,31 +268,12 @@ def _plan(truth: Truth, dice: random.Random) -> list[dict[str, Any]]:
 def _trial(entry: dict[str, Any], progress: float, truth: Truth, dice: random.Random) -> dict[str, Any]:
     label, workload, block = entry["platform"], entry["workload"], entry["block"]
     started = EPOCH_NS + entry["trial"] * 2_000_000_000
-    record = {
-        **entry,
-        "boot": f"{label}/{block}",
-        "attempt": 1,
-        "status": "ok",
-        "reason": None,
-        "started_realtime_ns": started,
-        "ended_realtime_ns": started + 1_500_000_000,
-        "clock": None,
-        "result": None,
-        "check": None,
-        "points": None,
-        "evidence": [],
-    }
+    record = trial_line(entry, f"{label}/{block}", (started, started + 1_500_000_000))
     factor = math.exp(dice.gauss(0, truth.noise)) * (1 + truth.drift * progress)
     if truth.outlier == (label, workload, block):
         factor *= 1.6
     if label in truth.unavailable:
-        return record | {
-            "status": "skipped",
-            "reason": truth.unavailable[label],
-            "boot": None,
-            "started_realtime_ns": None,
-            "ended_realtime_ns": None,
-        }
+        return trial_line(entry, None, (None, None), status="skipped", reason=truth.unavailable[label])
     status = "failed" if truth.all_fail else truth.failures.get((label, workload, block))
     if workload == "forward":
         record["points"] = _sweep(label, entry["parameters"], factor, truth, dice)
@@ -336,7 +305,7 @@ def _sweep(
     if truth.rates_mbit_per_second:
         shape = FrameShape(frame_size_bytes=size, sources=sources)
         rates = [*map(shape.frames_per_second, truth.rates_mbit_per_second), None]
-        return [_of_sources(_point(one, size, capacity / sources, truth, dice), sources) for one in rates]
+        return [_point(one, size, capacity / sources, truth, dice, sources) for one in rates]
     rate, points = 4000.0, []
     while True:
         points.append(_point(rate, size, capacity, truth, dice))
@@ -347,58 +316,12 @@ def _sweep(
     return points
 
 
-def _of_sources(point: dict[str, Any], sources: int) -> dict[str, Any]:
-    """The point with every source as its first."""
-    for books, key in ((point, "sources"), (point["sink"], "per_source")):
-        books[key] = [{**books[key][0], "source": number} for number in range(sources)]
-    return point
-
-
-def _point(rate: float | None, size: int, capacity: float, truth: Truth, dice: random.Random) -> dict[str, Any]:
-    duration, limit = 150_000_000, GENERATOR_LIMIT[size] * dice.uniform(0.97, 1.0)
-    offered_rate = min(rate, limit) if rate is not None else limit
-    intended = int((rate if rate is not None else limit) * duration / 1e9)
-    offered = min(intended, int(offered_rate * duration / 1e9))
-    overload = max(0.0, math.log2(offered_rate / capacity))
-    through = min(offered_rate, capacity * (1 - 0.06 * overload) * dice.uniform(0.99, 1.0))
-    forwarded = min(offered, int(through * duration / 1e9))
-    if through >= offered_rate:
-        forwarded = offered
-    span = int((forwarded - 1) * 1e9 / through) if forwarded > 1 else 0
-    received = {"first_received_monotonic_ns": 1_000_000, "last_received_monotonic_ns": 1_000_000 + span}
-    reported = {
-        "intended_rate_frames_per_second": rate,
-        "duration_ns": duration,
-        "frame_size_bytes": size,
-        "backend": "af-packet",
-        "sources": [
-            {
-                "source": 0,
-                "intended_frames": intended,
-                "offered_frames": offered,
-                "unsent_frames": intended - offered,
-                "start_monotonic_ns": 0,
-                "end_monotonic_ns": int((offered - 1) * 1e9 / offered_rate),
-                "late_ns_max": 1,
-                "batch_frames": 8,
-            }
-        ],
-        "sink": {
-            "per_source": [
-                {
-                    "source": 0,
-                    "forwarded_frames": forwarded,
-                    "duplicate_frames": 0,
-                    "reordered_frames": 0,
-                    "lost_frames": offered - forwarded,
-                    **received,
-                }
-            ],
-            "foreign_frames": 0,
-            "late_trial_frames": 0,
-            "kernel_dropped_frames": 0,
-            "drained": True,
-        },
-        "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
-    }
-    return add_wire(reported) if truth.wired else reported
+def _point(
+    rate: float | None, size: int, capacity: float, truth: Truth, dice: random.Random, sources: int = 1
+) -> dict[str, Any]:
+    limit = GENERATOR_LIMIT[size] * dice.uniform(0.97, 1.0)
+    offered = min(rate, limit) if rate is not None else limit
+    overload = max(0.0, math.log2(offered / capacity))
+    through = min(offered, capacity * (1 - 0.06 * overload) * dice.uniform(0.99, 1.0))
+    made = made_up_point(size, 150_000_000, rate, [Rates(offered, through)] * sources, backend="af-packet").to_json()
+    return add_wire(made) if truth.wired else made

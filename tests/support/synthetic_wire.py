@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.support.made_up_points import calibrated_at
+
 CEILING = 10e6
 
 
@@ -76,62 +78,7 @@ def distribution(count: int, middle: int) -> dict[str, Any]:
 
 def calibrated(size: int, when: str) -> dict[str, Any]:
     """One calibration: flat out at ``CEILING`` (a little less at the end), and paced for the floor."""
-    rate = CEILING if when == "start" else CEILING * 0.97
-    parameters = {
-        "frame_size_bytes": size,
-        "sources": 1,
-        "mix": "none",
-        "backend": "auto",
-        "sink": "auto",
-        "batch_frames": 0,
-    }
-    return {
-        "when": when,
-        "realtime_ns": 1,
-        "parameters": parameters,
-        "status": "ok",
-        "reason": None,
-        "points": [_calibration_point(size, None, rate), _calibration_point(size, 10_000.0, 10_000.0)],
-    }
-
-
-def _calibration_point(size: int, intended: float | None, rate: float) -> dict[str, Any]:
-    frames = int(rate * 0.2)
-    span = round((frames - 1) * 1e9 / rate)
-    point = {
-        "intended_rate_frames_per_second": intended,
-        "duration_ns": 200_000_000,
-        "frame_size_bytes": size,
-        "backend": "live-frames",
-        "sources": [
-            {
-                "source": 0,
-                "intended_frames": frames,
-                "offered_frames": frames,
-                "unsent_frames": 0,
-                "start_monotonic_ns": 0,
-                "end_monotonic_ns": span,
-                "late_ns_max": 1,
-                "batch_frames": 8,
-            }
-        ],
-        "sink": {
-            "per_source": [
-                {
-                    "source": 0,
-                    "forwarded_frames": frames,
-                    "duplicate_frames": 0,
-                    "lost_frames": 0,
-                    "reordered_frames": 0,
-                    "first_received_monotonic_ns": 9,
-                    "last_received_monotonic_ns": 9 + span,
-                }
-            ],
-            "foreign_frames": 0,
-            "late_trial_frames": 0,
-            "kernel_dropped_frames": 0,
-            "drained": True,
-        },
-        "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
-    }
-    return add_wire(point) | {"hops": None}
+    parameters = {"frame_size_bytes": size, "sources": 1, "mix": "none", "backend": "auto", "sink": "auto"}
+    start, end = calibrated_at({**parameters, "batch_frames": 0}, CEILING if when == "start" else CEILING * 0.97)
+    line = start if when == "start" else end
+    return line | {"points": [add_wire(point) | {"hops": None} for point in line["points"]]}
