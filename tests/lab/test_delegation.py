@@ -24,6 +24,7 @@ def group(folder: Path, *, offered: str = ALL, handed_on: str = "", processes: s
     folder.mkdir(parents=True, exist_ok=True)
     names = {"cgroup.controllers": offered, "cgroup.subtree_control": handed_on, "cgroup.procs": processes}
     for name, text in names.items():
+        (folder / name).unlink(missing_ok=True)  # a file that only root may write is made anew
         (folder / name).write_text(f"{text}\n")
     return folder
 
