@@ -50,6 +50,8 @@ MARK = b"VIRTOLL-HOSTILE"
 PARTS = ("forged", "channel", "run")
 STREAMS = ("pipe", "socket", "paced", "terminal")
 READY_SECONDS = 60.0
+PEAK_SECONDS = 1.0
+"""How often it is asked for the peak of a process that may end: one that swells is there for longer."""
 PATIENCE = 1 / 30
 """How much of a deadline is given to who stands still for good."""
 
@@ -434,9 +436,10 @@ def ran(program: Path, into: Path, numbers: Sequence[int], platforms: Sequence[s
     with watched_links() as found, tempfile.TemporaryFile() as output:
         process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=into)
         peak = 0.0
-        while process.poll() is None:
+        while process.returncode is None:
             peak = max(peak, family_peak(process.pid))
-            time.sleep(0.1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PEAK_SECONDS)
         output.seek(0)
         said = output.read().decode(errors="replace")
         seen = len(found)

@@ -84,16 +84,14 @@ static int is_over(time_t seconds)
 }
 
 // Sends a frame out of every interface but one; how many took it.
-static int send_out(int channel, const uint8_t *frame, size_t bytes, unsigned without)
+static int send_out(int channel, const struct if_nameindex *all, const uint8_t *frame, size_t bytes, unsigned without)
 {
-    struct if_nameindex *all = if_nameindex();
     int sent = 0;
-    for (struct if_nameindex *one = all; one && one->if_index; one++) {
+    for (const struct if_nameindex *one = all; one && one->if_index; one++) {
         struct sockaddr_ll to = { .sll_family = AF_PACKET, .sll_ifindex = one->if_index };
         if (one->if_index != without && sendto(channel, frame, bytes, 0, (struct sockaddr *)&to, sizeof to) >= 0)
             sent++;
     }
-    if_freenameindex(all);
     return sent;
 }
 
@@ -112,12 +110,14 @@ static void storm(void)
     };
     int channel = socket(AF_PACKET, SOCK_RAW, 0);
     while (channel >= 0 && !is_over(BESIDE_SECONDS)) {
+        struct if_nameindex *all = if_nameindex();
         for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
             uint8_t frame[256] = { 0 };
             memcpy(frame, kinds[kind], 14);
             memcpy(frame + 64, MARK, sizeof MARK);
-            send_out(channel, frame, sizeof frame, 0);
+            send_out(channel, all, frame, sizeof frame, 0);
         }
+        if_freenameindex(all);
         usleep(10000);
     }
 }
@@ -138,7 +138,9 @@ static void forge(void)
             continue;
         memset(frame, 255, 6);
         frame[50] ^= 0x80; // sequence: 2^31 more
-        send_out(channel, frame, bytes, from.sll_ifindex);
+        struct if_nameindex *all = if_nameindex();
+        send_out(channel, all, frame, bytes, from.sll_ifindex);
+        if_freenameindex(all);
     }
 }
 
