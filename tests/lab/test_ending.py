@@ -22,41 +22,62 @@ from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
-NOBODY = machine.Family((), frozenset(), frozenset())
+
+def is_extended(item: pytest.Function) -> bool:
+    """Of the key Ctrl-C root's: its launcher gets the signal by ``kill``, and an ordinary user's by the terminal."""
+    return item.originalname == "test_the_key_ctrl_c_ends_the_run_in_order" and "root" in item.name
 
 
 def small(blocks: int = 1) -> str:
-    """Guests that start at once."""
+    """Guests that start at once, of which one has a data directory."""
     return experiments.text(
-        platforms=["native", "netns"], blocks=blocks, workloads=[{"workload": "forkwait", "processes": [100, 200]}]
+        platforms=["native", "netns", "runc"],
+        blocks=blocks,
+        guest={"vcpus": 1, "memory": "128MiB"},
+        workloads=[
+            {"workload": "forkwait", "processes": 100},
+            {"workload": "zfg", "size_bytes": 2**16, "rounds": 2},
+        ],
     )
 
 
-def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(place: Playground) -> None:
-    """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between."""
-    with place.start("run", place.write(experiments.every_kind())) as running:
-        running.wait_for("1/8 ")
-        with machine.frozen(running.process.pid) as seen:
-            sockets = machine.sockets_outside(seen)
-            there = place.new_on_host(seen)
-        visible = [name for name in there if not name.startswith(("cgroup ", "on disk "))]
-        assert running.end() == 0, running.said
-        place.check_clean(seen, running.token)
+def check_hidden(place: Playground, seen: machine.Family) -> None:
+    """While a lab lives and stands still, none of its sockets, interfaces and mounts are the host's."""
     assert len(seen.processes) >= 10
     assert len(seen.interfaces) >= 10
     assert len(seen.labs) == 1
-    assert sockets == []
-    assert [name for name in there if name.startswith("on disk ")], "data directories"
-    assert visible == [], "the lab's interfaces and mounts are not the host's, while it lives"
-    folder = place.only_run()
+    assert machine.sockets_outside(seen) == []
+    there = [name for name in place.new_on_host(seen) if not name.startswith("cgroup ")]
+    assert there, "data directories"
+    assert all(name.startswith("on disk ") for name in there), there
+
+
+def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(root_place: Playground) -> None:
+    """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between.
+
+    An ordinary user's lab is looked at where Ctrl-C ends it, and goes to its end in ``test_kill``.
+    """
+    with root_place.start("run", root_place.write(experiments.every_kind())) as running:
+        running.wait_for("1/8 ")
+        with machine.frozen(running.process.pid) as seen:
+            check_hidden(root_place, seen)
+        assert running.end() == 0, running.said
+        root_place.check_clean(seen, running.token)
+    folder = root_place.only_run()
     assert [trial.status for trial in folder.trials()] == ["ok"] * 8
     assert {boot.attachment for boot in folder.boots()} == {"veth", "bridge"}
     assert "report: " in running.said
 
 
-def interrupt(running: Running, number: signal.Signals, send: Callable[[], object]) -> machine.Family:
+def interrupt(
+    running: Running,
+    number: signal.Signals,
+    send: Callable[[], object],
+    look: Callable[[machine.Family], None] = lambda _: None,
+) -> machine.Family:
     """Interrupt a run that stands still, which measures on once the signal has reached it; gives what stood there."""
     with machine.frozen(running.process.pid) as seen:
+        look(seen)
         (controller,) = (p for p in seen.processes if "in-lab-run" in p.argv and "virtoll.lab.init" not in p.argv)
         send()
         machine.thaw([process for process in seen.processes if process != controller])
@@ -76,35 +97,26 @@ def check_interrupted(place: Playground, running: Running) -> RunFolder:
     return folder
 
 
-def check_resumed(place: Playground, folder: RunFolder) -> None:
-    """What was interrupted can be gone on with, to its end."""
-    stored = folder.trials()
-    again = place.run("resume", folder.path.name)
-    assert again.process.returncode == 0, again.said
-    after = RunFolder.open(folder.path)
-    assert after.trials()[: len(stored)] == stored
-    assert sorted(trial.trial for trial in after.trials()) == list(range(len(folder.manifest.plan.trials)))
-    assert after.state().state == "complete"
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
 def test_an_interrupt_ends_the_run_in_order(root_place: Playground, number: signal.Signals) -> None:
-    text = experiments.every_kind() if number == signal.SIGINT else small(blocks=2)
-    with root_place.start("run", root_place.write(text)) as running:
-        running.wait_for("2/8 ")
+    """What it leaves is resumed as what a full disk leaves below; ``test_kill`` has each kind of guest resumed."""
+    with root_place.start("run", root_place.write(small(blocks=6))) as running:
+        running.wait_for("2/36 ")
         seen = interrupt(running, number, lambda: running.process.send_signal(number))
         running.end()
         root_place.check_clean(seen, running.token)
-    folder = check_interrupted(root_place, running)
-    if number == signal.SIGTERM:  # ``test_kill`` resumes a run of every kind of guest
-        check_resumed(root_place, folder)
+    check_interrupted(root_place, running)
 
 
 def test_the_key_ctrl_c_ends_the_run_in_order(place: Playground) -> None:
-    """What it leaves can be resumed as after the signal, which it is."""
     with place.start("run", place.write(small(blocks=6)), terminal=True) as running:
         running.wait_until(lambda: stored_lines(place) >= 2, "a second trial")
-        seen = interrupt(running, signal.SIGINT, lambda: os.write(running.output, b"\x03"))
+        seen = interrupt(
+            running,
+            signal.SIGINT,
+            send=lambda: os.write(running.output, b"\x03"),
+            look=lambda there: check_hidden(place, there),
+        )
         running.end()
         place.check_clean(seen, running.token)
     running.said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", running.said)
@@ -117,7 +129,7 @@ def stored_lines(place: Playground) -> int:
 
 
 def test_an_interrupt_before_the_first_trial_stores_nothing(root_place: Playground) -> None:
-    with root_place.start("run", root_place.write(experiments.every_kind())) as running:
+    with root_place.start("run", root_place.write(small())) as running:
         running.wait_for("trying native")
         seen = interrupt(running, signal.SIGINT, lambda: running.process.send_signal(signal.SIGINT))
         assert running.end() == 130

@@ -21,7 +21,7 @@ from virtoll.workloads.loads import gone_still, not_sent_through
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 # It lasts until somebody has looked at what runs beside it.
-LONG = {"workload": "forkwait", "processes": 10_000}
+LONG = {"workload": "forkwait", "processes": 4_000}
 
 
 def asked(**changed: Any) -> dict[str, Any]:
