@@ -15,7 +15,7 @@ from tests.support.facts import Command, Fact, missing_facts, refused
 from tests.support.model_runs import measured as measured_run
 
 from virtoll import __version__
-from virtoll.campaign.candidates import found_parts
+from virtoll.campaign.candidates import Part, alike, found_parts
 from virtoll.campaign.explain import explained_experiment
 from virtoll.campaign.extension import extended_experiment
 from virtoll.campaign.pipeline import experiment_of, resume
@@ -115,16 +115,33 @@ def _foreign(part: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "facts"),
     [
-        (_torn, ["trials.jsonl"]),
-        (_wrong_json, ["boots.jsonl"]),
-        (lambda part: (part / "SHA256SUMS").unlink(), ["SHA256SUMS"]),
-        (lambda part: (part / "manifest.json").unlink(), ["run folder"]),
+        (_torn, ["block-5", "trials.jsonl"]),
+        (_wrong_json, ["block-5", "boots.jsonl"]),
+        (lambda part: (part / "SHA256SUMS").unlink(), ["block-5", "SHA256SUMS"]),
+        (lambda part: (part / "manifest.json").unlink(), ["block-5", "run folder"]),
         (_foreign, ["block-5/trials.jsonl", "trial 30"]),
     ],
 )
-def test_a_corrupt_part_is_named(parts: Path, damage: Callable[[Path], None], facts: list[str]) -> None:
-    damage(parts / "block-5")
-    assert_left_out(parts, 5, *facts)
+def test_a_corrupt_part_is_named(
+    campaign: Path, tmp_path: Path, damage: Callable[[Path], None], facts: list[str]
+) -> None:
+    for name in ("block-5", "block-6"):
+        shutil.copytree(campaign / name, tmp_path / name)
+    damage(tmp_path / "block-5")
+    (whole,), (damaged,) = found_parts([tmp_path])
+    assert (whole.path.name, damaged.path.name) == ("block-6", "block-5")
+    assert not missing_facts(damaged.reason, *facts)
+
+
+def test_a_corrupt_part_is_left_out_on_request(parts: Path) -> None:
+    _torn(parts / "block-5")
+    assert_left_out(parts, 5, "trials.jsonl")
+
+
+@pytest.fixture(scope="module")
+def found(campaign: Path) -> list[Part]:
+    """The campaign's parts but that of block 7."""
+    return [part for part in found_parts([campaign])[0] if part.path.name != "block-7"]
 
 
 @pytest.mark.parametrize(
@@ -142,10 +159,19 @@ def test_a_corrupt_part_is_named(parts: Path, damage: Callable[[Path], None], fa
     ],
 )
 def test_a_part_of_another_kind_is_refused_by_what_differs(
-    parts: Path, host: dict[str, Any], keys: dict[str, Any], facts: list[str]
+    campaign: Path, found: list[Part], tmp_path: Path, host: dict[str, Any], keys: dict[str, Any], facts: list[str]
 ) -> None:
-    changed(parts / "block-7", host, **keys)
-    assert_left_out(parts, 7, *(fact if len(fact) < 57 else f"{fact}..." for fact in facts))
+    part = Path(shutil.copytree(campaign / "block-7", tmp_path / "block-7"))
+    (other,), _ = found_parts([changed(part, host, **keys)])
+    taken, (refused_part,) = alike([*found, other])
+    assert taken == found
+    shown = [fact if len(fact) < 57 else f"{fact}..." for fact in facts]
+    assert not missing_facts(refused_part.reason, "block-7", *shown)
+
+
+def test_a_part_of_another_kind_is_left_out_on_request(parts: Path) -> None:
+    changed(parts / "block-7", {"cpu_model": "Other"})
+    assert_left_out(parts, 7, "cpu model", "Other")
 
 
 def test_memory_of_hosts_of_one_class_may_differ_a_little(parts: Path) -> None:

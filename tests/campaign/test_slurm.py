@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.campaign_parts import BLOCKS, RIGHT, experiment, untimed
+from tests.support.campaign_parts import RIGHT, experiment, untimed
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.model_runs import measured
 from tests.support.slurm_cluster import NODES, Bench, SlurmCluster, missing_programs
@@ -15,6 +15,7 @@ from tests.support.slurm_cluster import NODES, Bench, SlurmCluster, missing_prog
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.timeout(2400)]
+BLOCKS = 8  # two for each node
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +30,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def test_whatever_fails_each_trial_is_there_once(bench: Bench, tmp_path: Path) -> None:
     """A task reaches its time limit, a node is lost, a disk is full, a task is preempted, the controller is killed."""
     cluster, folder = bench.cluster, tmp_path / "c"
-    file = experiments.write(tmp_path, **RIGHT)
+    file = experiments.write(tmp_path, **{**RIGHT, "blocks": BLOCKS})
     bench.hold(2, 3, 4, 5)
     submitted = bench.output("campaign", "submit", file, "--nodes", "4", "--into", folder)
     job = bench.jobs()[0]
-    assert_facts(submitted, job, "24 tasks", "1 to 24", "4 nodes")
+    assert_facts(submitted, job, f"{BLOCKS} tasks", f"1 to {BLOCKS}", "4 nodes")
     file.write_text("changed since")
     limited, lost, full, preempted = (bench.held(block) for block in (2, 3, 4, 5))
     assert {limited, lost, full, preempted} == set(NODES)
@@ -71,9 +72,9 @@ def test_whatever_fails_each_trial_is_there_once(bench: Bench, tmp_path: Path) -
     assert_facts(bench.output("campaign", "submit", folder), "1 task", "block 4", "4 nodes")
     bench.await_end()
     assert {path: path.read_bytes() for path in before} == before, "what is complete is measured once"
-    assert_facts(bench.output("campaign", "submit", folder), 24, "virtoll campaign merge")
-    assert_facts(bench.output("campaign", "merge", folder, "--into", tmp_path / "run"), "24 of 24 blocks")
-    run, whole = RunFolder.open(tmp_path / "run"), measured(experiment(), tmp_path / "whole")
+    assert_facts(bench.output("campaign", "submit", folder), BLOCKS, "virtoll campaign merge")
+    assert_facts(bench.output("campaign", "merge", folder, "--into", tmp_path / "run"), f"{BLOCKS} of {BLOCKS} blocks")
+    run, whole = RunFolder.open(tmp_path / "run"), measured(experiment(blocks=BLOCKS), tmp_path / "whole")
     assert [one.trial for one in run.trials()] == [one.trial for one in run.manifest.plan.trials]
     pairs = list(zip(run.trials(), whole.trials(), strict=True))
     resumed = {one.block for one, other in pairs if one.boot != other.boot}
@@ -89,11 +90,11 @@ def test_real_guests_on_nodes(bench: Bench, tmp_path: Path) -> None:
     folder = tmp_path / "c"
     platforms = ["native", "native-again", "netns", "runc"]
     workloads = [{"workload": "superpi", "digits": 1000}]
-    file = experiments.write(tmp_path, platforms=platforms, workloads=workloads, blocks=6)
+    file = experiments.write(tmp_path, platforms=platforms, workloads=workloads, blocks=4)
     submit = ("campaign", "submit", file, "--nodes", "4", "--into", folder, "--blocks-per-task", "2")
-    assert_facts(bench.output(*submit), "3 tasks", "1 to 6", "4 nodes")
+    assert_facts(bench.output(*submit), "2 tasks", "1 to 4", "4 nodes")
     bench.await_end()
-    assert_facts(bench.output("campaign", "merge", folder, "--into", tmp_path / "run"), "6 of 6 blocks")
+    assert_facts(bench.output("campaign", "merge", folder, "--into", tmp_path / "run"), "4 of 4 blocks")
     run = RunFolder.open(tmp_path / "run")
     assert [one.status for one in run.trials()] == ["ok"] * len(run.manifest.plan.trials)
 

@@ -28,7 +28,7 @@ from tests.support.repository import ROOT
 NODES: Final = ("n1", "n2", "n3", "n4")
 PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "squeue", "munged")
 HOLDS: Final = """
-import os, sys, time
+import contextlib, os, sys
 from pathlib import Path
 HOLDS, seen, folders = Path(os.environ["TEST_HOLDS"]), [], []
 def hold(event, arguments):
@@ -40,18 +40,18 @@ def hold(event, arguments):
         if len(seen) == 3 and held.exists():
             held.with_suffix(".at").write_text(os.uname().nodename)
             try:
-                while held.exists():
-                    time.sleep(0.05)
+                with contextlib.suppress(FileNotFoundError):  # it was released meanwhile
+                    os.close(os.open(held, os.O_RDONLY))
             finally:
                 held.unlink(missing_ok=True)
 sys.addaudithook(hold)
 """
-"""A module of ``holding_python``: a task of a block for which there is a file in ``TEST_HOLDS`` waits before its third
-trial is stored, until the file is gone; it writes where it waits."""
+"""A module of ``holding_python``: a task of a block for which there is a FIFO in ``TEST_HOLDS`` opens it before its
+third trial is stored, which lasts until the test opens it too; it writes where it waits."""
 _ADDRESS = "10.9.0.1"
 DEADLINE_SECONDS = 600.0
 """For what is awaited: a bound on a hang, and no expectation of any machine."""
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.3
 _LIVES_AS_LONG = ("setpriv", "--pdeathsig", "KILL", "--")
 # With the loopback alone Slurm resolves no address, not even one in figures (AI_ADDRCONFIG): hence a pair of veth.
 _HEAD = f"""
@@ -298,11 +298,14 @@ class Bench:
     def hold(self, *blocks: int) -> None:
         """Tasks of these blocks wait from now on."""
         for block in blocks:
-            (self.holds / f"block-{block}").touch()
+            os.mkfifo(self.holds / f"block-{block}")
 
     def release(self, block: int) -> None:
-        """It goes on."""
-        (self.holds / f"block-{block}").unlink()
+        """It goes on; who comes later does not wait."""
+        hold = self.holds / f"block-{block}"
+        opened = os.open(hold, os.O_RDWR)  # a FIFO that is opened for both waits for nobody
+        hold.unlink()
+        os.close(opened)
 
     def interrupted(self, block: int) -> None:
         """Wait until a signal has ended its waiting."""

@@ -23,7 +23,7 @@ from benches.survive.faulty_disk import Change
 from benches.survive.power_loss import Crash, crashes, not_durable, tree
 from benches.survive.storage import ROWS
 from benches.survive.storage_writers import FAKETIME
-from tests.support.commands import environment
+from tests.support.commands import DEADLINE_SECONDS, environment
 from tests.support.facts import assert_facts, refused
 from tests.support.repository import ROOT
 from tests.support.synthetic_run import Truth, run_data, write
@@ -62,6 +62,7 @@ def survive(*arguments: str) -> str:
 
 
 @needs_fuse
+@pytest.mark.timeout(DEADLINE_SECONDS)
 def test_a_fault_of_the_disk_costs_no_finished_trial() -> None:
     """It fails, is full, has two controllers, fails under a command, and has lost power."""
     rows = ("eio-", "read-only", "full", "two", "merge-", "power-merge")
