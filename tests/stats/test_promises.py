@@ -24,8 +24,9 @@ def is_extended(item: pytest.Function) -> bool:
     Noise that is taken for 0.6 or 1.7 times as much, with any number of blocks or with five and more alone, no
     correction for many comparisons, and a gap of two states that is left out: what is kept finds each of them.
     """
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return parameters.get("blocks", 3) > 3 and parameters["world"] != "even"
+    if item.originalname != "test_false_verdicts_are_rare_and_intervals_cover":
+        return False
+    return item.callspec.params["blocks"] != 3 and item.callspec.params["world"] != "even"
 
 
 def allowed(limit: float, runs: int) -> float:
