@@ -262,7 +262,8 @@ def files_below(folders: Iterable[Path]) -> set[str]:
 def sockets_outside(of: Family) -> list[str]:
     """Sockets of the host's own network (TCP, UDP, raw, packet, listening UNIX) that a family holds."""
     names = {Path(name).name for process in of.processes for name in held(process.pid)}
-    inodes = {name.removeprefix("socket:[").removesuffix("]") for name in names}
+    sockets = {name for name in names if name.startswith("socket:[")}  # /dev/pts/0 is none with the number 0
+    inodes = {name.removeprefix("socket:[").removesuffix("]") for name in sockets}
     found = []
     for table, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("raw", 9), ("raw6", 9), ("packet", 8)):
         rows = [line.split() for line in _text(PROC / "net" / table).splitlines()[1:]]
