@@ -94,6 +94,18 @@ def test_a_fill_that_fails_leaves_nothing(cache: Cache) -> None:
     assert not list((cache.home / "objects").iterdir())
 
 
+def test_what_a_link_of_an_object_leads_to_is_not_looked_at(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    found = cache.build("x", lambda folder: (folder / "link").symlink_to(outside), lambda _: None)
+    assert cache.find_whole("x") == found
+    (outside / "more").write_bytes(b"more")
+    monkeypatch.setattr("virtoll.image.cache.tree_digest", lambda _: "hashed again")
+    assert cache.find_whole("x") == found
+
+
 def test_another_cache_is_read_and_not_written(cache: Cache, tmp_path: Path) -> None:
     built = cache.build("thing", fill, silent)
     mine = Cache(tmp_path / "mine", (cache.home,))

@@ -13,7 +13,7 @@ from virtoll.image import Cache, clone, third_party
 
 GO = """#!/bin/sh
 echo "$@" >> {calls}
-env | grep -E '^(HOME|GOPATH|GOMODCACHE|GOCACHE|GOENV)=' >> {calls}
+env | grep -E '^(HOME|GOPATH|GOMODCACHE|GOCACHE|GOENV|GOFLAGS|CGO_ENABLED)=' >> {calls}
 case "$1" in
 mod) {download} ;;
 build) while [ "$1" != -o ]; do shift; done; echo built > "$2" ;;
@@ -45,6 +45,7 @@ def test_it_is_built_once_and_then_found_without_go(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls = go(tmp_path, monkeypatch, answer(tmp_path))
+    monkeypatch.setenv("GOFLAGS", "-mod=vendor")
     assert third_party.find_runsc(cache) is None
     found = third_party.prepare_runsc(cache)
     assert found.read_text(encoding="ascii") == "built\n"
@@ -55,6 +56,7 @@ def test_it_is_built_once_and_then_found_without_go(
     }
     assert all(path.startswith(str(cache.home / "building")) for path in written), "nothing in the user's home"
     assert any(line.startswith("GOENV=") and line.endswith("/go/env") for line in lines), "the user's own proxy counts"
+    assert {"CGO_ENABLED=0", "GOFLAGS="} <= set(lines), "the same program whatever the user set"
     assert not list((cache.home / "building").iterdir())
     assert "MiB" in capsys.readouterr().out
     monkeypatch.setenv("PATH", "")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.facts import refused
 from tests.support.made_deb import module
 
 from virtoll.errors import ImageError
@@ -88,6 +89,11 @@ def test_a_module_is_read_from_its_compressed_file(tmp_path: Path) -> None:
         "net_failover.ko": plain["net-failover"],
         "virtio_net.ko": plain["virtio_net"],
     }
+
+
+def test_what_is_no_module_is_refused() -> None:
+    with refused("64-bit ELF", error=ImageError):
+        needed_by(b"\x7fELF\x01\x01" + bytes(64))
 
 
 def test_a_module_built_for_the_kernel_goes_before_its_own(tmp_path: Path) -> None:
