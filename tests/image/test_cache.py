@@ -143,8 +143,10 @@ def test_a_reference_without_its_object_is_not_found(cache: Cache) -> None:
 
 def test_clear_removes_all_objects(cache: Cache) -> None:
     cache.build("thing", fill, silent)
+    (cache.home / "building/left").mkdir()
     cache.clear()
     assert cache.find("thing") is None
+    assert list(cache.home.glob("*/*")) == []
     assert cache.build("thing", fill, silent).is_dir()
 
 

@@ -49,6 +49,12 @@ def test_it_is_built_once_and_then_found_without_go(
     assert third_party.find_runsc(cache) is None
     found = third_party.prepare_runsc(cache)
     assert found.read_text(encoding="ascii") == "built\n"
+    assert json.loads(found.with_name("runsc.json").read_text(encoding="utf-8")) == {
+        "module": third_party.MODULE,
+        "version": third_party.VERSION,
+        "hash": third_party.MODULE_HASH,
+        "go": "go version go1.99",
+    }
     lines = calls.read_text(encoding="ascii").splitlines()
     assert f"mod download -json -modcacherw {third_party.MODULE}@{third_party.VERSION}" in lines
     written = {
