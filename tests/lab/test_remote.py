@@ -37,7 +37,8 @@ SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[RemoteHost]:
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteHost]:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")  # programs complain in the language of who runs the tests
     lab = Lab(f"virtoll-{os.urandom(6).hex()}", scratch=tmp_path)
     with open_remote(SHELL, lab, built_agent()) as made:
         yield made
