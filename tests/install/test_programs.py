@@ -85,7 +85,7 @@ def programs_of(packages: set[str]) -> set[str]:
     installed = {line.partition(":")[0] for line in output_of("dpkg-query", "--show", "--showformat=${Package}\n")}
     files = {Path(line) for line in output_of("dpkg-query", "--listfiles", *sorted(packages & installed))}
     programs = {file.name for file in files if file.parent in SYSTEM_FOLDERS}
-    resolved = {file.resolve() for file in files if file.is_file()}
+    resolved = {file.resolve() for file in files if shutil.which(file) is not None}
     links = [path for folder in SYSTEM_FOLDERS if folder.is_dir() for path in folder.iterdir() if path.is_symlink()]
     return programs | {link.name for link in links if link.resolve() in resolved}
 
