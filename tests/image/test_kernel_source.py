@@ -119,8 +119,8 @@ def test_without_a_network_the_refusal_names_hosts_alone(
 
     monkeypatch.setattr(debian, "fetch_package", no_apt)
     messages: list[str] = []
-    away = server.lock("http://127.0.0.1:9/main/a.deb", "http://127.0.0.1:9/security/a.deb", "http://[::1]:9/a.deb")
-    hosts = ("127.0.0.1:9", "[::1]:9")
+    away = server.lock("http://127.0.0.1:9/main/a.deb", "http://127.0.0.1:9/security/a.deb", "http://127.0.0.2:9/a.deb")
+    hosts = ("127.0.0.1:9", "127.0.0.2:9")
     with refused(NAME, *hosts, "apt", *REMEDY, error=ImageError, without=("a.deb", "no.such.package")):
         kernel_package(cache, offline=False, progress=messages.append, locked=away)
     assert_facts(messages[-1], "apt", "no.such.package")
