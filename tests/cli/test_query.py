@@ -232,7 +232,7 @@ def test_a_run_that_changed_since_it_ended_is_left_out_each_time(runs: Path) -> 
     """In a table of many runs nobody would see a note. What no table is made of may be missing."""
     trials = runs / NAMES[0] / "trials.jsonl"
     trials.write_bytes(trials.read_bytes().replace(b'"attempt":1', b'"attempt":2', 1))
-    (runs / NAMES[1] / "commands.jsonl").unlink()
+    (runs / NAMES[1] / "fitness.jsonl").unlink()
     for _ in range(2):
         out, said = virtoll_query("query", COUNTED, "--csv")
         assert out == f"run,n\n{NAMES[1]},6\n"
