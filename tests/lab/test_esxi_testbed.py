@@ -46,7 +46,7 @@ def bench(folder: Path, *arguments: str) -> RunFolder:
     return RunFolder.open(measuring(folder / "esxi.yaml")[1])
 
 
-def the_one_beside(folder: RunFolder) -> NeighbourRecord:
+def neighbour_record(folder: RunFolder) -> NeighbourRecord:
     """What the second machine did in a trial that went well."""
     trials = [one for one in folder.latest_trials() if one.condition is not None]
     for one in trials:  # an emulator that waits long for a CPU as it boots costs that trial
@@ -60,7 +60,7 @@ def the_one_beside(folder: RunFolder) -> NeighbourRecord:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may move NICs into a lab")
 def test_a_second_machine_there_is_loaded_beside_the_measured_one(tmp_path: Path) -> None:
     """It has the image with tools on a drive of its own, since its load is a program."""
-    beside = the_one_beside(bench(tmp_path, "light"))
+    beside = neighbour_record(bench(tmp_path, "light"))
     assert beside.argv[0] == "stress"
     assert gone_still(beside.progress, beside.window) is None
 
@@ -83,7 +83,7 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_is_continued(tmp_path: Path
     first = [*["on", "off", "remove"] * len(failed), "on", "suspend"]
     assert reported["events"][: len(first)] == first
     assert reported["events"][-2:] == ["off", "remove"]
-    the_one_beside(folder)
+    neighbour_record(folder)
     assert_measured([one for one in folder.latest_trials() if one.condition is None])
     assert PASSWORD not in "".join(path.read_text(errors="replace") for path in folder.path.rglob("*.json*"))
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support import experiments, machine
 from tests.support.commands import DEADLINE_SECONDS
 from tests.support.facts import assert_facts
-from tests.support.lab_runs import assert_books_balance, assert_shaped, told_of_testbed
+from tests.support.lab_runs import assert_books_balance, assert_shaped, text_of_testbed
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
 from virtoll.lab.inside import wait_until
@@ -125,7 +125,7 @@ def test_a_run_with_generator_and_sink_on_two_hosts(
     for record in folder.calibrations():
         assert record.status == "failed"
         assert_facts(str(record.reason), "virtoll wire calibrate")
-    assert_facts(told_of_testbed(folder), "ssh alpha", "ssh beta", "(far)", "delays")
+    assert_facts(text_of_testbed(folder), "ssh alpha", "ssh beta", "(far)", "delays")
 
 
 @contextlib.contextmanager

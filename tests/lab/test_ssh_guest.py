@@ -14,7 +14,7 @@ from tests.support import experiments
 from tests.support.commands import DEADLINE_SECONDS
 from tests.support.facts import assert_facts, missing_facts, refused
 from tests.support.guests import HELD_UP
-from tests.support.lab_runs import told_of_testbed
+from tests.support.lab_runs import text_of_testbed
 from tests.support.machine import await_state, poll_until_empty
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
@@ -166,7 +166,7 @@ def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHos
     assert any(not missing_facts(text, "memory", "256 MiB") for text in boot.mismatches)
     (entry,) = folder.manifest.platforms
     assert (entry.host, entry.caveat) == ("ssh box", None)
-    assert_facts(told_of_testbed(folder), *ALL_NEAR[:4], "on this machine")
+    assert_facts(text_of_testbed(folder), *ALL_NEAR[:4], "on this machine")
     assert_as_before(wired, before)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
 from tests.support.facts import assert_facts, assert_refused, missing_facts
-from tests.support.lab_runs import assert_books_balance, assert_shaped, told_of_testbed
+from tests.support.lab_runs import assert_books_balance, assert_shaped, text_of_testbed
 from tests.support.machine import await_state
 from tests.support.namespaces import network_namespace
 from tests.support.real_run import measuring
@@ -327,7 +327,7 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(
             assert all(one.asked_monotonic_ns <= one.monotonic_ns <= one.answered_monotonic_ns for one in clocks)
             last = max(one.answered_monotonic_ns for one in clocks)
             assert all(one.start_monotonic_ns > last for one in point.sources)
-    said = told_of_testbed(folder)
+    said = text_of_testbed(folder)
     for role in roles.values():
         for each in role:
             assert_facts(said, f"netns {each['host']['netns']}", f"({', '.join(each['interfaces'])})")
@@ -369,7 +369,7 @@ def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Pat
     assert (beside.boot, beside.maximum_frames_per_second) == (maximum.boot, most)
     assert beside.traffic.intended_rate_frames_per_second == pytest.approx(most * SHARE)
     assert boots[beside.boot].status == "ok"
-    assert (not missing_facts(told_of_testbed(folder), "vtfar2", "vtfar3", "vtnear2", "vtnear3")) == nics_beside
+    assert (not missing_facts(text_of_testbed(folder), "vtfar2", "vtfar3", "vtnear2", "vtnear3")) == nics_beside
     assert (folder.manifest.testbed or {})["neighbour"] == ends.section(1, beside=nics_beside).get("neighbour")
 
 

@@ -31,6 +31,6 @@ def assert_books_balance(point: Point) -> None:
     assert sum(loss.frames for loss in locate(point)) == sum(one.lost_frames for one in point.sink.per_source)
 
 
-def told_of_testbed(folder: RunFolder) -> str:
-    """What a report tells of where generator and sink were."""
+def text_of_testbed(folder: RunFolder) -> str:
+    """What a report says about the hosts of generator and sink."""
     return str(wire_context(load_analysis(folder.path))["testbed"])

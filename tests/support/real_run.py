@@ -20,7 +20,7 @@ def run_experiment(folder: Path, *options: str, **changed: Any) -> RunFolder:
 
 
 def measuring(file: Path) -> tuple[list[str | Path], Path]:
-    """What ``virtoll`` is told to measure an experiment of one block without a report, and the folder of the result.
+    """``virtoll``'s arguments that measure one block of an experiment without a report, and the run folder.
 
     A report costs as much as a small run.
     """
