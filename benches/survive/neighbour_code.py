@@ -90,8 +90,10 @@ class Directory:
         original = self.originals.interrupted if interrupted else self.originals.finished
         run = Path(shutil.copytree(original, place.runs / "run"))
         place.give(place.runs, place.users.victim)
-        variables = VARIABLES[self.variables]
+        variables = dict(VARIABLES[self.variables])
         named = bool(variables.get("PYTHONPATH"))
+        if named:  # what the victim's own start imports from here, it would compile here
+            variables["PYTHONDONTWRITEBYTECODE"] = "1"
         return Command(COMMANDS[self.command](run, place), changed=variables, where=here, own_start=named)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll, with_mounts
+from tests.support.commands import DEADLINE_SECONDS, virtoll, with_mounts
 from tests.support.facts import assert_facts
 from tests.support.guests import HELD_UP
 from tests.support.playground import Playground, playground
@@ -57,11 +57,10 @@ def test_what_the_doctor_says_of_an_ordinary_user_is_so(place: Playground) -> No
     document = json.loads(virtoll("doctor", "--json", way=open_to_all).stdout)
     assert_says_what_works(document)
     rows = {row["platform"]: row["without_root"] for row in document["platforms"]}
-    assert rows["native"]["works"]
-    assert rows["netns"]["works"]
-    doctor = place.run("doctor", "netns", "docker", "--json")
+    tried = rows["native"]["works"] is not None  # not in a clone that only root may read, such as one in /root
+    names = ("netns", "docker") if tried else ()
+    doctor = place.run("doctor", *names, "--json", silence_seconds=DEADLINE_SECONDS)
     asked, _ = json.JSONDecoder().raw_decode(doctor.said, doctor.said.index("{"))
-    assert doctor.process.returncode == 1, "docker needs root"
     user = {row["check"]: row["found"] for row in asked["host"]}["user"]
     assert_facts(user, "ordinary user")
     own = {row["platform"]: row for row in asked["platforms"]}
@@ -69,8 +68,14 @@ def test_what_the_doctor_says_of_an_ordinary_user_is_so(place: Playground) -> No
     assert_facts(own["docker"]["reason"], "root")
     for row in own.values():
         assert row["without_root"]["works"] == row["available"], row
-    if next(row["available"] for row in document["platforms"] if row["platform"] == "docker"):
-        assert own["docker"]["reason"] == rows["docker"]["reason"]
+    if tried:
+        assert doctor.process.returncode == 1, "docker needs root"
+        if next(row["available"] for row in document["platforms"] if row["platform"] == "docker"):
+            assert own["docker"]["reason"] == rows["docker"]["reason"]
+    else:
+        rows = {name: row["without_root"] for name, row in own.items()}
+    assert rows["native"]["works"]
+    assert rows["netns"]["works"]
     real = [
         name
         for name, kind in PLATFORMS.items()

@@ -303,9 +303,9 @@ class Bench:
     def release(self, block: int) -> None:
         """It goes on; who comes later does not wait."""
         hold = self.holds / f"block-{block}"
-        opened = os.open(hold, os.O_RDWR)  # a FIFO that is opened for both waits for nobody
-        hold.unlink()
-        os.close(opened)
+        # A FIFO that is opened for both waits for nobody. It stays open for a task that is about to open it.
+        os.open(hold, os.O_RDWR)
+        hold.unlink(missing_ok=True)  # the task may have been faster
 
     def interrupted(self, block: int) -> None:
         """Wait until a signal has ended its waiting."""
