@@ -367,9 +367,6 @@ def change_manifest(folder: Path, **changed: Any) -> None:
     (folder / "manifest.json").write_text(json.dumps(document))
 
 
-ONE_PLATFORM = experiments.text(platforms=[fake("model")], baseline="model")
-
-
 @pytest.mark.parametrize(
     ("changed", "facts"),
     [

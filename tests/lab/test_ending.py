@@ -30,14 +30,10 @@ def is_extended(item: pytest.Function) -> bool:
 
 def small(blocks: int = 1) -> str:
     """Guests that start at once, of which one has a data directory."""
-    return experiments.text(
-        platforms=["native", "netns", "runc"],
-        blocks=blocks,
-        guest={"vcpus": 1, "memory": "128MiB"},
-        workloads=[
-            {"workload": "forkwait", "processes": 100},
-            {"workload": "zfg", "size_bytes": 2**16, "rounds": 2},
-        ],
+    return experiments.light_guests(
+        blocks,
+        {"workload": "forkwait", "processes": 100},
+        {"workload": "zfg", "size_bytes": 2**16, "rounds": 2},
     )
 
 

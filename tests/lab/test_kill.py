@@ -52,12 +52,7 @@ BLOCKS = 10  # so much work that no machine has done it before the kill
 
 def small(blocks: int = 1) -> str:
     """Guests that start at once: six trials a block."""
-    return experiments.text(
-        platforms=["native", "netns", "runc"],
-        blocks=blocks,
-        guest={"vcpus": 1, "memory": "128MiB"},
-        workloads=[{"workload": "forkwait", "processes": [100, 200]}],
-    )
+    return experiments.light_guests(blocks, {"workload": "forkwait", "processes": [100, 200]})
 
 
 def controller_in(seen: machine.Family) -> machine.Process | None:

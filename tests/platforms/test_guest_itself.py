@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support import accounting, guests
 from tests.support.facts import Fact, assert_facts
-from tests.support.guest_kinds import ADDED, Kind, machine
+from tests.support.guest_kinds import Kind, added, machine
 from tests.support.guests import Connected
 from tests.support.present import present
 
@@ -44,10 +44,8 @@ MACHINES = {
 
 @pytest.fixture(autouse=True, scope="module")
 def known() -> Iterator[None]:
-    ADDED.update(MACHINES)
-    yield
-    for name in MACHINES:
-        del ADDED[name]
+    with added(MACHINES):
+        yield
 
 
 @pytest.fixture(scope="module", params=["netns-cgroup", "runc", "disk-beside"])

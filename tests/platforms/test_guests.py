@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
-from tests.support import accounting, guest_kinds, guests, machine
+from tests.support import accounting, guests, machine
 from tests.support import guest_contract as contract
 from tests.support.facts import assert_facts, refused
-from tests.support.guest_kinds import ADDED, ATTACHED, KINDS, Kind, known_kinds
+from tests.support.guest_kinds import ATTACHED, KINDS, SEVERAL, known_kinds
 from tests.support.guests import JOBS, SECOND_NS, Connected
 from tests.support.present import present
 
@@ -99,30 +99,6 @@ def is_extended(item: pytest.Function) -> bool:
     return kind.extended or in_several or chosen.get("wanted") in SHAPES[:-1]
 
 
-# Machines that differ in several devices at once from the one with all tests; what is routed is IPv4 without tags.
-SEVERAL: dict[str, Kind] = {
-    "qemu-tcg-old": guest_kinds.machine(
-        "qemu-tcg",
-        {"machine": "pc", "nic": "e1000", "attachment": "macvtap"}
-        | {"disk": "ide", "root": "disk", "filesystem": "erofs"},
-        attachment="macvtap",
-        variant=True,
-        root="erofs",
-    ),
-    "qemu-tcg-new": Kind(
-        "qemu-tcg",
-        {"channel": "serial", "attachment": "routed", "disk": "virtio-blk", "root": "disk"},
-        kernel="image",
-        attachment="routed",
-        slow=True,
-        serial=True,
-        ipv6=False,
-        vlans=False,
-        variant=True,
-        root="ext4",
-    ),
-}
-ADDED.update(SEVERAL)
 ALL = (*KINDS, *ATTACHED, *SEVERAL)
 ON_ITS_OWN = [name for name, kind in KINDS.items() if not kind.variant]
 WITHOUT_ITS_MONITOR = "qemu-tcg-new"

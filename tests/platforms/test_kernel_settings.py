@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support import guests
 from tests.support.facts import assert_facts
-from tests.support.guest_kinds import ADDED, Kind
+from tests.support.guest_kinds import Kind, added
 from tests.support.guests import Connected
 
 from virtoll.campaign.session import RunSession
@@ -37,11 +37,9 @@ LIVE = ["qemu-tcg-set", pytest.param("libvirt-set", marks=pytest.mark.extended),
 def live(run_session: RunSession, request: pytest.FixtureRequest) -> Iterator[Connected]:
     """A guest with what can be set there; where that is an I/O scheduler, with a disk for its data."""
     name = str(request.param)
-    ADDED[name] = SET[name]
     data_bytes = 16 * 2**20 if "io_scheduler" in SET[name].parameters else 0
-    with guests.running(name, run_session, data_bytes=data_bytes) as started:
+    with added({name: SET[name]}), guests.running(name, run_session, data_bytes=data_bytes) as started:
         yield started
-    del ADDED[name]
 
 
 def said(live: Connected, path: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support import accounting, guests
 from tests.support.facts import assert_facts, refused
-from tests.support.guest_kinds import ADDED, Kind
+from tests.support.guest_kinds import Kind, added
 from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import SpawnRequest
@@ -62,10 +62,8 @@ LIMITED: dict[str, Kind] = {
 
 @pytest.fixture(autouse=True, scope="module")
 def known() -> Iterator[None]:
-    ADDED.update(LIMITED)
-    yield
-    for name in LIMITED:
-        del ADDED[name]
+    with added(LIMITED):
+        yield
 
 
 @pytest.fixture(params=list(LIMITED))
@@ -123,22 +121,22 @@ def test_the_kernel_holds_what_was_asked_and_a_busy_loop_is_held_back(live: Conn
 
 def test_the_host_itself_is_held_with_its_page_cache(run_session: RunSession) -> None:
     """A program that holds 1 MiB meets the limit by the pages of the file that it writes, by the kernel's own count."""
-    ADDED["native-small"] = Kind("native", {"memory_max": "64MiB"}, grouped=True)
-    try:
-        with guests.running("native-small", run_session, data_bytes=256 * 2**20) as live:
-            path = live.emptied().data.path
-            write = ("/bin/busybox", "dd", "if=/dev/zero", f"of={path}/file", "bs=1048576", "count=128")
-            live.guest.agent.ask(SpawnRequest(name="writer", argv=write, output="/tmp/writer"))
-            v2 = cgroups.detect().version == "v2"
-            count = group_of(live, "memory.x") / ("memory.events" if v2 else "memory.failcnt")
+    small = Kind("native", {"memory_max": "64MiB"}, grouped=True)
+    with (
+        added({"native-small": small}),
+        guests.running("native-small", run_session, data_bytes=256 * 2**20) as live,
+    ):
+        path = live.emptied().data.path
+        write = ("/bin/busybox", "dd", "if=/dev/zero", f"of={path}/file", "bs=1048576", "count=128")
+        live.guest.agent.ask(SpawnRequest(name="writer", argv=write, output="/tmp/writer"))
+        v2 = cgroups.detect().version == "v2"
+        count = group_of(live, "memory.x") / ("memory.events" if v2 else "memory.failcnt")
 
-            def met() -> bool:
-                words = count.read_text().split()
-                return int(dict(itertools.pairwise(words))["max"] if v2 else words[0]) > 0
+        def met() -> bool:
+            words = count.read_text().split()
+            return int(dict(itertools.pairwise(words))["max"] if v2 else words[0]) > 0
 
-            wait_until(met, guests.HANG_SECONDS, "a limit that is met by the page cache")
-    finally:
-        del ADDED["native-small"]
+        wait_until(met, guests.HANG_SECONDS, "a limit that is met by the page cache")
 
 
 def test_the_host_without_a_limit_is_in_no_group(run_session: RunSession) -> None:

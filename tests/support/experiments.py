@@ -72,6 +72,16 @@ def every_kind(blocks: int = 1) -> str:
     )
 
 
+def light_guests(blocks: int, *workloads: dict[str, Any]) -> str:
+    """Three platforms whose guests start at once."""
+    return text(
+        platforms=["native", "netns", "runc"],
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=blocks,
+        workloads=list(workloads),
+    )
+
+
 def neighbours(**changed: Any) -> dict[str, Any]:
     """The keys of an experiment with a lightly loaded guest next to the measured one."""
     job = [{"workload": "superpi", "digits": 1000}]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -130,6 +132,29 @@ NESTED: dict[str, Kind] = {
         for suffix, nic in (("", "netfront"), ("-e1000", "e1000"), ("-rtl8139", "rtl8139"))
     },
 }
+# Machines that differ in several devices at once from the one with all tests; what is routed is IPv4 without tags.
+SEVERAL: dict[str, Kind] = {
+    "qemu-tcg-old": machine(
+        "qemu-tcg",
+        {"machine": "pc", "nic": "e1000", "attachment": "macvtap"}
+        | {"disk": "ide", "root": "disk", "filesystem": "erofs"},
+        attachment="macvtap",
+        variant=True,
+        root="erofs",
+    ),
+    "qemu-tcg-new": Kind(
+        "qemu-tcg",
+        {"channel": "serial", "attachment": "routed", "disk": "virtio-blk", "root": "disk"},
+        kernel="image",
+        attachment="routed",
+        slow=True,
+        serial=True,
+        ipv6=False,
+        vlans=False,
+        variant=True,
+        root="ext4",
+    ),
+}
 NESTED_IN_CI = ("nested-kvm",)
 """One host is emulated in ``make test``, the cheapest, on which nesting itself is tried. What Xen's driver does in dom0
 is known by what it asks for there (``test_xen*.py``), and what its host is made of by its files (``tests/nested``)."""
@@ -139,4 +164,15 @@ ADDED: dict[str, Kind] = {}
 
 def known_kinds() -> dict[str, Kind]:
     """All of them."""
-    return {**KINDS, **ATTACHED, **NESTED, **ADDED}
+    return {**KINDS, **ATTACHED, **NESTED, **SEVERAL, **ADDED}
+
+
+@contextmanager
+def added(kinds: Mapping[str, Kind]) -> Iterator[None]:
+    """Guests of these kinds, by their names, can be started too."""
+    ADDED.update(kinds)
+    try:
+        yield
+    finally:
+        for name in kinds:
+            del ADDED[name]
