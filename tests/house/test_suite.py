@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support import machine
+from tests.support import inside, machine
 from tests.support.commands import environment
 from tests.support.repository import ROOT
 
@@ -76,3 +76,11 @@ def test_the_next_session_passes_beside_another() -> None:
         said = [one.communicate()[0].decode() for one in (first, second)]
         assert [first.returncode, second.returncode] == [0, 0], "\n".join(said)
         assert all(" passed" in words.splitlines()[-1] for words in said)
+
+
+@pytest.mark.parametrize(
+    ("stages", "ended"),
+    [((), False), (("setup",), False), (("setup", "call"), False), (("setup", "call", "teardown"), True)],
+)
+def test_a_test_without_its_end_has_not_passed(stages: tuple[str, ...], ended: bool) -> None:
+    assert inside.has_ended([{"when": stage, "outcome": "passed"} for stage in stages]) is ended

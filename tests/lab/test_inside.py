@@ -25,8 +25,8 @@ pytestmark = pytest.mark.lab
 
 
 def test_it_is_alone() -> None:
-    assert os.getpid() == 1
-    assert {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()} == {1}
+    assert os.getppid() == 1
+    assert {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()} == {1, os.getpid()}
     names = [line.partition(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]]
     assert names == ["lo"]
     assert {entry.name for entry in Path("/sys/class/net").iterdir()} == {"lo"}

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import stat
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,8 +41,6 @@ KINDS = ("openvz-mock", "openvz-ubc-mock", "prlctl-mock", "vserver-mock")
 ROOM_BYTES = 16 * 2**20
 THEIRS = "6a1f4f0e-2b7d-4c0f-9f53-0d8a5c1e7b42"
 """The number of a container as Virtuozzo gives it."""
-OVER = b"\0"
-"""No signal has this number."""
 
 
 @dataclass
@@ -94,43 +90,6 @@ def pid_namespace(pid: int) -> Path | None:
         return Path(f"/proc/{pid}/ns/pid").readlink()
     except OSError:
         return None
-
-
-@pytest.fixture(scope="module", autouse=True)
-def reaped() -> Iterator[None]:
-    """What a killed ``nsenter`` leaves inside is this lab's first process's to reap, as ``virtoll.lab.init`` does.
-
-    A PID namespace has not ended before somebody has heard of the end of each process in it.
-    """
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    before = signal.signal(signal.SIGCHLD, lambda _number, _frame: None), signal.set_wakeup_fd(writer)
-
-    def reap() -> None:
-        while OVER not in os.read(reader, 4096):
-            for child in map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()):
-                # What this process has started itself has one number, and is waited for elsewhere.
-                if ended_in_a_namespace(child):
-                    os.waitpid(child, os.WNOHANG)
-
-    thread = threading.Thread(target=reap)
-    thread.start()
-    yield
-    signal.set_wakeup_fd(before[1])
-    signal.signal(signal.SIGCHLD, before[0])
-    os.write(writer, OVER)
-    thread.join()
-    os.close(reader)
-    os.close(writer)
-
-
-def ended_in_a_namespace(pid: int) -> bool:
-    """Whether a process is a zombie that has a number in a PID namespace below this one."""
-    with contextlib.suppress(FileNotFoundError):
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        status = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
-        return status["State"][0] == "Z" and len(status["NSpid"]) > 1
-    return False
 
 
 @pytest.fixture

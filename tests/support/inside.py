@@ -54,7 +54,10 @@ LABS_VARIABLE = "VIRTOLL_TEST_LABS"
 """How many labs run side by side; three for two CPUs where it is not set."""
 SECONDS_PER_TEST = 1.0
 SILENCE_SECONDS = 1200.0
-"""A lab that has reported no step of a test for so long hangs: a guest's start is waited for at most half as long."""
+"""A lab that has reported no step of a test for so long hangs: a guest's start is waited for at most half as long.
+
+After half of it the lab prints where each of its threads is.
+"""
 _LOOK_SECONDS = 1.0
 _KEPT_WORDS = 4000
 
@@ -129,12 +132,20 @@ def replay(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         return False
     reports = _labs[0].outcomes[_lab_name(item)].result()
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for stored in reports.get(item.nodeid, [_lost(item)]):
+    stages = reports.get(item.nodeid, [])
+    if not has_ended(stages):
+        stages = [*stages, _lost(item)]
+    for stored in stages:
         report = item.config.hook.pytest_report_from_serializable(config=item.config, data=stored)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     item.session._setupstate.teardown_exact(nextitem)  # folders that the test before had in common with this one
     return True
+
+
+def has_ended(stages: Sequence[dict[str, Any]]) -> bool:
+    """Whether a test's reports go up to its end; a lab that is killed in the middle of a test reports its set-up."""
+    return bool(stages) and stages[-1]["when"] == "teardown"
 
 
 def end_all() -> None:
@@ -218,7 +229,8 @@ def _run_inside(labs: Labs, number: int, items: Sequence[pytest.Item]) -> Report
         # The runner stands in the place of ``virtoll.lab.init``, and is known by that name: see ``inside_lab``.
         runner = [sys.executable, "-m", "tests.support.inside", "virtoll.lab.init"]
         # Chosen outside; a test that hangs is found by the lab's silence, however slow this machine is.
-        command = [*runner, "-q", "-m", "inside", "--timeout=0", *nodeids]
+        traces = f"faulthandler_timeout={SILENCE_SECONDS / 2}"
+        command = [*runner, "-q", "-m", "inside", "--timeout=0", "-o", traces, *nodeids]
         process = labs.start(command, own, file.fileno())
         said = _said_while_it_goes_on(process, file.fileno()).decode(errors="replace")[-_KEPT_WORDS:]
         labs.said.update(dict.fromkeys(nodeids, said))
@@ -270,13 +282,26 @@ def enter_lab(script: str) -> None:
 
 
 def _lost(item: pytest.Item) -> dict[str, Any]:
-    """A failed report for a test of which nothing was heard."""
-    text = f"nothing was heard of it, or its lab ended:\n{_labs[0].said.get(item.nodeid, 'the lab did not start')}"
+    """A failed report for a test that reported nothing, or not its end."""
+    text = f"its end was not reported; its lab printed:\n{_labs[0].said.get(item.nodeid, 'the lab did not start')}"
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
     stored: dict[str, Any] = item.config.hook.pytest_report_to_serializable(config=item.config, report=report)
     return stored
 
 
+def _reap_until_ended(child: int) -> int:
+    """The exit code of ``child``; what orphans leave is reaped meanwhile, as ``virtoll.lab.init`` does.
+
+    A PID namespace ends when each process in it is reaped, those included that entered it and lost their parent.
+    """
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return os.waitstatus_to_exitcode(status)
+
+
 if __name__ == "__main__":
     prepare_mounts()
-    sys.exit(pytest.main([*sys.argv[2:], "-p", "no:cacheprovider", "--basetemp", "/run/virtoll/tmp/pytest"]))
+    if (tests := os.fork()) == 0:
+        sys.exit(pytest.main([*sys.argv[2:], "-p", "no:cacheprovider", "--basetemp", "/run/virtoll/tmp/pytest"]))
+    sys.exit(_reap_until_ended(tests))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-START_SECONDS = 120.0
+HANG_SECONDS = 120.0
 Share = tuple[str, str]
 """A folder of the host's and its place in the container."""
 
@@ -98,7 +98,7 @@ def launch(one: dict[str, Any], init: list[str], shares: Sequence[Share] = ()) -
     )
     os.close(writer)
     with os.fdopen(reader, "rb") as report:
-        if not (select.select([report], [], [], START_SECONDS)[0] and report.read()):
+        if not (select.select([report], [], [], HANG_SECONDS)[0] and report.read()):
             fail(7, 'Container start failed (try to check kernel messages, e.g. "dmesg | tail")')
     (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     one |= {"pid": int(first), "holder": process.pid}
@@ -123,7 +123,8 @@ def end(one: dict[str, Any]) -> None:
             held = os.pidfd_open(one["pid"])
             send(one, signal.SIGCONT)
             signal.pidfd_send_signal(held, signal.SIGKILL)
-            select.select([held], [], [])
+            if not select.select([held], [], [], HANG_SECONDS)[0]:
+                fail(7, f"process {one['pid']} of {one['name']} has not ended after {HANG_SECONDS:g} s")
             os.close(held)
     one["pid"] = None
 
