@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scipy.stats import binom
 from tests.support.commands import virtoll
 from tests.support.facts import assert_facts, assert_refused
 
 from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.experiment.parse import parse_experiment
+from virtoll.selftest.checks import binomial_quantile
 from virtoll.selftest.experiments import EXPERIMENTS, RIGHT
 from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count, effect, not_tested, nothing
 from virtoll.selftest.table import csv_text, document, found_all, rows, summary
@@ -112,3 +114,10 @@ def test_the_whole_compares_at_least_sixty_pairs_that_are_the_same() -> None:
 
 def test_an_unknown_check_is_named() -> None:
     assert_refused(virtoll("selftest", "--only", "gravity"), "--only", "'gravity'", *EXPERIMENTS)
+
+
+@pytest.mark.parametrize(("probability", "chance"), [(0.999, 0.05), (0.95, 0.3), (0.5, 0.01)])
+def test_thebinomial_quantile_is_that_of_scipy(probability: float, chance: float) -> None:
+    for trials in (1, 7, 60):
+        expected = int(binom.ppf(probability, trials, chance))
+        assert binomial_quantile(probability, trials, chance) == expected

@@ -27,6 +27,6 @@ def _one_thread() -> Iterator[None]:
 
 with _one_thread():
     import numpy as np
-    from scipy.special import digamma, ndtri, polygamma, stdtr, stdtrit
+    from scipy.special import bdtr, digamma, ndtri, polygamma, stdtr, stdtrit
 
-__all__ = ["digamma", "ndtri", "np", "polygamma", "stdtr", "stdtrit"]
+__all__ = ["bdtr", "digamma", "ndtri", "np", "polygamma", "stdtr", "stdtrit"]
