@@ -18,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,8 +57,11 @@ def find_runsc(cache: Cache | None = None) -> Path | None:
     return found / "runsc" if found is not None else None
 
 
-def prepare_runsc(cache: Cache | None = None) -> Path:
-    """The runsc of the cache; where it is not there it is fetched and built. ``ImageError`` says what is missing."""
+def prepare_runsc(cache: Cache | None = None, compiled: Path | None = None) -> Path:
+    """The runsc of the cache; where it is not there it is fetched and built. ``ImageError`` says what is missing.
+
+    ``compiled`` holds the packages that Go has compiled, for several builds one after another.
+    """
     cache = cache or default_cache()
     found = find_runsc(cache)
     if found is None:
@@ -65,7 +69,7 @@ def prepare_runsc(cache: Cache | None = None) -> Path:
             raise ImageError(
                 f"gVisor is built from its Go module {MODULE}, and Go is missing: install Go 1.21 or newer."
             )
-        found = cache.build(_REFERENCE, _fill, _say) / "runsc"
+        found = cache.build(_REFERENCE, lambda folder: _fill(folder, compiled), _say) / "runsc"
     return found
 
 
@@ -74,9 +78,9 @@ def find_vcsim(cache: Cache | None = None) -> Path | None:
     return _find_pinned(_SIMULATOR, cache or default_cache())
 
 
-def prepare_vcsim(cache: Cache | None = None) -> Path:
+def prepare_vcsim(cache: Cache | None = None, compiled: Path | None = None) -> Path:
     """The same, built where it is not there. ``ImageError`` says what is missing."""
-    return _prepare_pinned(_SIMULATOR, cache or default_cache())
+    return _prepare_pinned(_SIMULATOR, cache or default_cache(), compiled)
 
 
 def prepare_nfpm(cache: Cache | None = None) -> Path:
@@ -91,14 +95,15 @@ def _find_pinned(program: _Pinned, cache: Cache) -> Path | None:
     return found / program.name if found is not None else None
 
 
-def _prepare_pinned(program: _Pinned, cache: Cache) -> Path:
+def _prepare_pinned(program: _Pinned, cache: Cache, compiled: Path | None = None) -> Path:
     found = _find_pinned(program, cache)
     if found is None:
         if shutil.which("go") is None:
             raise ImageError(
                 f"{program.what} is built from its Go module, and Go is missing: install Go {program.go} or newer."
             )
-        found = cache.build(_reference_of(program), lambda folder: _fill_pinned(program, folder), _say) / program.name
+        made = cache.build(_reference_of(program), lambda folder: _fill_pinned(program, folder, compiled), _say)
+        found = made / program.name
     return found
 
 
@@ -107,7 +112,7 @@ def _reference_of(program: _Pinned) -> str:
     return f"{program.name}-{hashlib.sha256(content).hexdigest()[:16]}"
 
 
-def _fill_pinned(program: _Pinned, folder: Path) -> None:
+def _fill_pinned(program: _Pinned, folder: Path, compiled: Path | None) -> None:
     """Fills an object with the program; what is downloaded is held to go.sum."""
     private = folder.parent / "go"
     source = private / "source"
@@ -117,15 +122,15 @@ def _fill_pinned(program: _Pinned, folder: Path) -> None:
     _say(f"building {program.what}, which takes about a minute")
     flags = ["-trimpath", "-buildvcs=false", "-modcacherw", "-ldflags=-s -w"]
     target = str(folder / program.name)
-    _go(["build", *flags, "-o", target, program.package], source, _environment(private), program.what)
+    _go(["build", *flags, "-o", target, program.package], source, _environment(private, compiled), program.what)
 
 
-def _fill(folder: Path) -> None:
+def _fill(folder: Path, compiled: Path | None) -> None:
     """Fills an object with runsc and runsc.json."""
     started = time.monotonic()
     private = folder.parent / "go"  # beside the object: goes away with the builder's temporary folder
     private.mkdir()
-    environment = _environment(private)
+    environment = _environment(private, compiled)
     _say(f"downloading gVisor ({MODULE} {VERSION})")
     downloaded: dict[str, Any] = json.loads(
         _go(["mod", "download", "-json", "-modcacherw", f"{MODULE}@{VERSION}"], private, environment)
@@ -144,11 +149,12 @@ def _fill(folder: Path) -> None:
     _say(f"gVisor's runsc: {time.monotonic() - started:.0f} s, {size / 2**20:.0f} MiB")
 
 
-def _environment(private: Path) -> dict[str, str]:
+def _environment(private: Path, compiled: Path | None) -> dict[str, str]:
     """The user's own settings of Go (proxy, toolchain), and none of the user's folders to write to."""
+    compiled = compiled or private / "cache"
     home = Path.home()
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "go" / "env"
-    own = {"HOME": private, "XDG_CONFIG_HOME": private, "GOPATH": private / "path", "GOCACHE": private / "cache"}
+    own = {"HOME": private, "XDG_CONFIG_HOME": private, "GOPATH": private / "path", "GOCACHE": compiled}
     modules = {"GOMODCACHE": private / "modules", "GOTMPDIR": private, "GOENV": os.environ.get("GOENV", settings)}
     folders = {name: str(path) for name, path in (own | modules).items()}
     inherited = {name: text for name, text in os.environ.items() if name not in ("GOBIN", "GOWORK", "GOFLAGS")}
@@ -184,9 +190,11 @@ def main() -> int:
     """Builds what is not in the cache yet; returns the exit code."""
     os.umask(0o022)
     try:
-        prepare_runsc()
-        if "--dev" in sys.argv[1:]:
-            prepare_vcsim()
+        # Both need most of Go's own packages: what one build has compiled serves the other.
+        with tempfile.TemporaryDirectory(prefix="virtoll-go-") as compiled:
+            prepare_runsc(compiled=Path(compiled))
+            if "--dev" in sys.argv[1:]:
+                prepare_vcsim(compiled=Path(compiled))
     except VirtollError as error:
         print(error, file=sys.stderr)
         return error.exit_code
