@@ -13,8 +13,8 @@ SANITIZERS ?=
 MIRIFLAGS ?= -Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-strict-provenance
 BIN := .venv/bin
 CARGO_FLAGS := --locked
-# Half of the tests wait for guests: two workers for each CPU keep all CPUs busy. Each worker takes some 400 MB.
-WORKERS ?= $(shell cpus=$$(nproc); echo $$(( cpus < 4 ? 2 * cpus : 8 )))
+# Half of the tests wait for guests: three workers for each CPU keep all CPUs busy. Each worker takes some 400 MB.
+WORKERS ?= $(shell cpus=$$(nproc); echo $$(( cpus < 3 ? 3 * cpus : 8 )))
 # A worker takes one module after another, in the order that `tests/conftest.py` gives them.
 SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 # The tests that `make test` runs: the long forms are for `test-extended` and `test-nested`.

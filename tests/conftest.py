@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -58,6 +59,13 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """A test of a module that runs in a lab is replaced by its report from there."""
     return True if inside.replay(item, nextitem) else None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of a session that runs labs alone, only the modules that run in labs are imported."""
+    if collection_path.suffix != ".py" or not config.option.markexpr.startswith("inside"):
+        return None
+    return None if "INSIDE_LAB" in collection_path.read_text(encoding="utf-8") else True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -134,7 +142,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _waits(item: pytest.Item) -> bool:
     """Whether a test waits for guests, labs or a browser more than it computes."""
-    return any(item.get_closest_marker(name) is not None for name in ("lab", "slow", "network"))
+    marked = any(item.get_closest_marker(name) is not None for name in ("lab", "slow", "network"))
+    return marked or "browser" in getattr(item, "fixturenames", ())
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
