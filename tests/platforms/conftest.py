@@ -11,6 +11,7 @@ from tests.support import guests
 from tests.support.tools_image import small_tools_image
 
 from virtoll.campaign.session import RunSession
+from virtoll.image import GuestImage
 from virtoll.platforms.host import Site
 
 
@@ -27,9 +28,14 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def tools_image(tmp_path_factory: pytest.TempPathFactory) -> GuestImage:
+    """An image that is no initramfs; the modules of a lab share it, and no guest may change it."""
+    busybox = (guests.cached_image("debug").root / "bin/busybox").read_bytes()
+    return small_tools_image(tmp_path_factory.mktemp("tools"), busybox)
+
+
 @pytest.fixture(scope="module")
-def with_tools(run_session: RunSession, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """The lab's site on an image that is no initramfs."""
-    busybox = (run_session.site.image.root / "bin/busybox").read_bytes()
-    image = small_tools_image(tmp_path_factory.mktemp("tools"), busybox)
-    return dataclasses.replace(run_session.site, image=image)
+def with_tools(run_session: RunSession, tools_image: GuestImage) -> Site:
+    """The lab's site on that image."""
+    return dataclasses.replace(run_session.site, image=tools_image)

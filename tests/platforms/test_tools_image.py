@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support import guests, machine
+from tests.support import guests
 from tests.support.guests import Connected
-from tests.support.tools_image import WORD, small_tools_image
+from tests.support.tools_image import WORD
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.session import ShutdownRequest
@@ -32,11 +31,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
 @pytest.fixture(scope="module")
-def run_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunSession]:
+def run_session(tools_image: GuestImage) -> Iterator[RunSession]:
     """The lab's run session with a tree of two packages as the image full, one of them with a program."""
     with guests.run_session() as made:
-        busybox = (made.site.image.root / "bin/busybox").read_bytes()
-        made.site.image = small_tools_image(tmp_path_factory.mktemp("tools"), busybox)
+        made.site.image = tools_image
         yield made
 
 
@@ -62,25 +60,6 @@ def assert_unchanged(image: GuestImage) -> None:
 def test_the_packages_are_there_and_stay_as_they_are(run_session: RunSession, kind: str) -> None:
     live = guests.start(kind, run_session)
     assert_packages(live)
-    live.guest.stop()
-    assert_unchanged(run_session.site.image)
-
-
-def test_a_machine_has_them_on_the_disk_that_its_host_has(
-    run_session: RunSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A host elsewhere has a copy of each file that a machine opens; so has this one here."""
-
-    def put(_host: LocalHost, path: Path) -> Path:
-        return Path(shutil.copy(path, tmp_path))
-
-    monkeypatch.setattr(type(run_session.site.host), "put", put)
-    live = guests.start("qemu-tcg", run_session)
-    assert_packages(live)
-    opened = [name for pid in live.pids() for name in machine.held(pid)]
-    disk = root_disk(run_session.site.image)
-    assert str(tmp_path / disk.name) in opened
-    assert str(disk) not in opened
     live.guest.stop()
     assert_unchanged(run_session.site.image)
 

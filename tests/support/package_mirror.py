@@ -30,7 +30,7 @@ class Mirror:
     ) -> None:
         """A package with /usr/share/NAME/word, which holds "from NAME", and a copyright file where it has a licence.
 
-        ``program``: what is to be /usr/bin/busybox.
+        ``program``: what is to be /usr/bin/busybox, to which /bin/busybox and /bin/dd are links.
         """
         tree = self.folder / "trees" / name
         files = {f"usr/share/{name}/word": f"from {name}\n"}
@@ -47,6 +47,9 @@ class Mirror:
             (tree / "usr/bin").mkdir(parents=True)
             (tree / "usr/bin/busybox").write_bytes(program)
             (tree / "usr/bin/busybox").chmod(0o755)
+            (tree / "bin").mkdir()
+            for link in ("busybox", "dd"):
+                (tree / "bin" / link).symlink_to("../usr/bin/busybox")
         deb = self.folder / f"{name}.deb"
         subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, deb], check=True, capture_output=True)
         facts = f"Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {file_digest(deb)}\n"
