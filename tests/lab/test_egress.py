@@ -1,4 +1,7 @@
-"""Sources that each leave the guest by a link of their own: every frame arrives by it, and is missed there alone."""
+"""Sources that each leave the guest by a link of their own: every frame arrives by it, and is missed there alone.
+
+A machine with as many is in tests/platforms/test_machines_elsewhere.py.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 SOURCES = 3
 
 
-@pytest.fixture(scope="module", params=["netns", "runc", "uml-tap", "qemu-tcg"])
+@pytest.fixture(scope="module", params=["netns", "runc", "uml-tap"])
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind, with as many links out as in, in a lab as silent as a run's."""
     silence_ipv6()

@@ -105,10 +105,15 @@ def brief_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "DRAIN_LIMIT_NS", 2 * traffic.RESIDUAL_NS)
 
 
-def point(live: Connected, rate: float = 2000.0, size: int = 64, **shape: Any) -> Point:
-    """Some 500 frames and more: a generator that gets a part of its CPU still sends many times what a harm takes."""
-    wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=250, **shape)
+def point(live: Connected, rate: float = 2000.0, size: int = 64, milliseconds: int = 50, **shape: Any) -> Point:
+    """Many times what a harm takes, and so few that they are sent however late (``guests.HELD_FRAMES``)."""
+    wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=milliseconds, **shape)
     return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate).to_json())
+
+
+def fast_point(live: Connected) -> Point:
+    """Some 1500 frames: a generator that gets a part of its CPU still sends more than a slow queue takes."""
+    return point(live, rate=6000.0, milliseconds=250)
 
 
 def reported(losses: tuple[Loss, ...]) -> list[tuple[str, int, str]]:
@@ -184,7 +189,7 @@ def test_frames_that_are_larger_than_the_next_link_takes(router: Router) -> None
 
 def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
     with router.slow_queue() as dropped:
-        losses = locate(point(router.live, rate=6000.0))
+        losses = locate(fast_point(router.live))
         drops = dropped()
     assert drops > FRAMES
     assert reported(losses) == [(Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]
@@ -193,7 +198,7 @@ def test_what_the_outgoing_queue_drops_is_the_queues(router: Router) -> None:
 
 def test_losses_at_two_places_are_told_apart(router: Router) -> None:
     with router.rule("mangle", "PREROUTING", FRAMES, "TTL", "--ttl-set", "1"), router.slow_queue() as dropped:
-        measured = point(router.live, rate=6000.0)
+        measured = fast_point(router.live)
         drops = dropped()
     losses = locate(measured)
     assert reported(losses) == [(Segment.GUEST, FRAMES, Owner.PLATFORM), (Segment.GUEST_QUEUE, drops, Owner.PLATFORM)]

@@ -146,6 +146,7 @@ def test_a_host_is_booted_by_its_kernel(lab: RecordedLab, network: RecordedNetwo
     shape = [values(argv, option) for option in ("-accel", "-M", "-cpu", "-smp", "-m")]
     assert shape == [["tcg,thread=multi"], ["q35"], [kind.cpu], ["1"], ["2048M"]]
     assert {"-nodefaults", "-no-user-config", "-no-reboot"} <= set(argv)
+    assert values(argv, "-mon") == ["chardev=monitor,mode=control"], "its monitor speaks QMP"
     assert answering == [(ADDRESS, 22)]
 
 

@@ -30,7 +30,8 @@ from virtoll.agent.operations.traffic import Capture, MixPart, TrafficRequest
 from virtoll.agent.timekeeper import await_path
 from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestDied, GuestError
-from virtoll.image import prepare_image
+from virtoll.image import image_form, prepare_image
+from virtoll.image.cache import file_digest
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.qemu.driver import QemuGuest
@@ -89,14 +90,21 @@ def _kind_of(item: pytest.Function) -> str:
 
 def is_extended(item: pytest.Function) -> bool:
     """What CI leaves out: kinds that say so, QEMU's machines that differ in one device, which those of ``SEVERAL`` have
-    beside others, and of a variant's frames all but those that are every shape at once."""
+    beside others, and of the frames all but those that are every shape at once, unless the kind is in ``EACH_SHAPE``.
+    """
     chosen = item.callspec.params if hasattr(item, "callspec") else {}
     name = _kind_of(item)
     kind = known_kinds().get(name)
-    if kind is None or not kind.variant:
-        return kind is not None and kind.extended
-    in_several = kind.platform == "qemu-tcg" and name not in SEVERAL
-    return kind.extended or in_several or chosen.get("wanted") in SHAPES[:-1]
+    if kind is None:
+        return False
+    in_several = kind.platform == "qemu-tcg" and kind.variant and name not in SEVERAL
+    shape = chosen.get("wanted")
+    forwards_alike = name == "libvirt" and shape is not None  # by a tap, as the machine of the same kernel does
+    return kind.extended or in_several or forwards_alike or (name not in EACH_SHAPE and shape in SHAPES[:-1])
+
+
+EACH_SHAPE = ("native", "netns", "qemu-tcg", "uml-raw", "runsc-systrap")
+"""One kind of each kernel and of each way to it: others forward by the same kernel, told by the same agent."""
 
 
 ALL = (*KINDS, *ATTACHED, *SEVERAL)
@@ -386,10 +394,7 @@ def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
 
 
 @on(ON_ITS_OWN)
-def test_killed_it_is_noticed_and_another_starts_with_its_own_memory(
-    limited: Connected, groups: list[Path], run_session: RunSession
-) -> None:
-    """At once; the other, in its place, has no more memory than it was given."""
+def test_killed_it_is_noticed_and_leaves_nothing(limited: Connected, groups: list[Path]) -> None:
     family = limited.processes()
     victim = limited.agent_process()
     os.kill(victim.pid, signal.SIGKILL)
@@ -401,6 +406,14 @@ def test_killed_it_is_noticed_and_another_starts_with_its_own_memory(
     assert "console.txt" in limited.guest.evidence()
     limited.guest.stop()
     _assert_gone(limited, family, groups)
+
+
+@on(name for name in ON_ITS_OWN if not KINDS[name].slow)
+def test_another_in_its_place_has_its_own_memory(
+    limited: Connected, groups: list[Path], run_session: RunSession
+) -> None:
+    """No more than it was given, in groups of the same names."""
+    limited.guest.stop()
     again = guests.request(limited.name)
     again = dataclasses.replace(again, name=limited.wanted.name, network=limited.wanted.network)
     next_one = guests.start(limited.name, run_session, again)
@@ -412,6 +425,12 @@ def test_killed_it_is_noticed_and_another_starts_with_its_own_memory(
     _assert_gone(next_one, family, groups)
 
 
+@on_machines
+def test_a_machine_has_its_own_memory_and_outlives_a_job_that_wants_more(live: Connected) -> None:
+    _assert_memory_over_the_limit_is_not_had(live)
+    assert live.guest.agent.ask(ClocksRequest(), guests.HANG_SECONDS).monotonic_ns
+
+
 def _assert_memory_over_the_limit_is_not_had(live: Connected) -> None:
     """Twice the memory it was given: the job ends with a reason, or the guest dies, and never an answer."""
     parameters = {"size_bytes": 2 * guests.MEMORY_BYTES}
@@ -419,6 +438,17 @@ def _assert_memory_over_the_limit_is_not_had(live: Connected) -> None:
         live.bench.timekeeper.time_job("masr", parameters, guests.HANG_SECONDS)
     assert str(raised.value)
     assert f"{guests.HANG_SECONDS:g} s" not in str(raised.value)
+
+
+@on([WITHOUT_ITS_MONITOR])
+def test_a_root_on_a_disk_is_a_copy_of_the_images_own(live: Connected) -> None:
+    """It can be written to, and the image's own never is."""
+    script = "cat /proc/mounts; echo written > /file && sync && cat /file"
+    *mounts, written = guests.output_of(live.guest.agent, "/bin/busybox", "sh", "-c", script).splitlines()
+    assert ["/dev/vda", "/", "ext4"] in [line.split()[:3] for line in mounts]
+    assert written == "written"
+    form = image_form(live.site.image, "ext4")
+    assert f"sha256:{file_digest(form.file)}" == form.digest
 
 
 @on([WITHOUT_ITS_MONITOR])

@@ -34,10 +34,12 @@ from virtoll.lab.network import plan_links
 from virtoll.nested.machine import FIRST_OWNER
 from virtoll.platforms.host import Site
 from virtoll.platforms.process_guest import root_disk
+from virtoll.stats.hops import CHATTER_FRAMES
 from virtoll.workloads.forward import Forward
 
 INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
+SOURCES = 3
 SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
 
 
@@ -45,7 +47,7 @@ SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
 def elsewhere(run_session: RunSession, with_tools: Site) -> Iterator[RunSession]:
     """The lab's run session with the other host as the site of its guests."""
     network = with_tools.local_ports
-    links = plan_links(FIRST_OWNER)
+    links = plan_links(FIRST_OWNER, SOURCES, sinks=SOURCES)
     with contextlib.ExitStack() as stack:
         stack.callback(network.remove, links)
         for link in links.links:
@@ -61,8 +63,11 @@ def elsewhere(run_session: RunSession, with_tools: Site) -> Iterator[RunSession]
 
 @pytest.fixture(scope="module")
 def live(elsewhere: RunSession) -> Iterator[Connected]:
-    """One machine for all tests; the last one ends it."""
-    with guests.running("qemu-tcg", elsewhere, data_bytes=contract.ROOM_BYTES) as started:
+    """One machine for all tests, with as many links out as in; the last test ends it."""
+    wanted = guests.request("qemu-tcg")
+    links = plan_links(wanted.network.links[0].owner, SOURCES, sinks=SOURCES)
+    wanted = replace(wanted, network=links)
+    with guests.running("qemu-tcg", elsewhere, wanted, data_bytes=contract.ROOM_BYTES) as started:
         yield started
 
 
@@ -92,16 +97,22 @@ def emulator(live: Connected) -> machine.Process:
     return process
 
 
-def test_frames_are_counted_on_its_host(live: Connected) -> None:
+def test_frames_of_each_source_are_counted_on_its_host_on_a_way_of_their_own(live: Connected) -> None:
     """The host's NICs and the guest's ports, read by an agent over there, count what was forwarded."""
-    point = Forward(guests.few_frames(frame_size_bytes=500)).point(live.bench, guests.FEW_PER_SECOND).to_json()
-    forwarded = point["sink"]["per_source"][0]["forwarded_frames"]
-    assert forwarded == point["sources"][0]["offered_frames"] > 0
+    wanted = guests.few_frames(sources=SOURCES, egress="each", frame_size_bytes=500)
+    point = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND).to_json()
     way = ["generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink"]
-    assert [hop["role"] for hop in point["hops"]] == way
+    assert [hop["role"] for hop in point["hops"]] == way * SOURCES
+    assert [hop["interface"] for hop in point["hops"] if hop["role"] == "sink"] == [
+        link.peer_interface for link in live.bench.network.sinks
+    ]
+    forwarded = [arrived["forwarded_frames"] for arrived in point["sink"]["per_source"]]
+    assert forwarded == [sent["offered_frames"] for sent in point["sources"]]
+    assert all(forwarded)
     for hop in point["hops"]:
         counter = "tx_packets" if hop["direction"] == "out" else "rx_packets"
-        assert hop["after"][counter] - hop["before"].get(counter, 0) >= forwarded, hop["role"]
+        grown = hop["after"][counter] - hop["before"].get(counter, 0)
+        assert forwarded[hop["source"]] <= grown <= forwarded[hop["source"]] + CHATTER_FRAMES, hop
 
 
 def test_parked_it_answers_nothing_and_then_goes_on(live: Connected) -> None:

@@ -6,7 +6,9 @@ import dataclasses
 import os
 import re
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.support.guest_kinds import KINDS, Kind
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.image import initramfs
+from virtoll.lab.commands import ProcessOptions
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.containers import docker, oci, podman
@@ -213,7 +216,16 @@ def test_kvm_is_tried_by_booting_a_guest(site: Site, monkeypatch: pytest.MonkeyP
     """Usable, or not with a reason: a device file alone says nothing. A host's KVM may well hang."""
     driver = guests.driver("qemu-kvm")
     monkeypatch.setattr(driver, "probe_deadline_seconds", 5.0)
+    started: list[str] = []
+    spawn = site.this_machine.spawn
+
+    def spawn_recorded(argv: Sequence[str], role: str, options: ProcessOptions) -> subprocess.Popen[bytes]:
+        started.extend(argv)
+        return spawn(argv, role, options)
+
+    monkeypatch.setattr(site.host, "spawn", spawn_recorded)
     found = driver.probe(site)
+    assert started[started.index("-accel") :][:4] == ["-accel", "kvm", "-cpu", "host"]
     assert found.version is not None
     assert found.available == (found.reason is None)
     if found.reason is not None:

@@ -17,7 +17,7 @@ class Kind:
     ``root``: the file system of its root, where that is on a disk.
     ``ipv6`` and ``vlans``: whether it can be configured so; None: as the host's kernel can.
     ``variant``: differs from another kind in a device alone, so that what does not depend on it is not tried twice.
-    ``serial``: its channel is a UART that is emulated twice and carries a kilobyte a second.
+    ``serial``: its channel is an emulated UART, which costs much for each byte.
     ``extended``: tried in the long form of the suite alone: another kind goes the same way through the product.
     ``host``: where it is, as an experiment names it; None: this machine.
     ``ready_seconds``: how long its start is waited for.
@@ -83,7 +83,11 @@ KINDS: dict[str, Kind] = {
     "qemu-tcg-serial": machine("qemu-tcg", {"channel": "serial"}, variant=True),
     "libvirt": machine("libvirt"),
     "libvirt-system": machine(
-        "libvirt", {"uri": "qemu:///system", "channel": "serial", "nic": "e1000"}, grouped=True, variant=True
+        "libvirt",
+        {"uri": "qemu:///system", "channel": "serial", "nic": "e1000"},
+        grouped=True,
+        variant=True,
+        serial=True,
     ),
     "libvirt-lxc": Kind("libvirt", {"uri": "lxc:///system"}, grouped=True),
 }

@@ -62,7 +62,7 @@ _IDLE_NS = (50_000_000, 1_000_000_000, 20_000_000_000)
 JOBS: dict[str, list[dict[str, Any]]] = {
     "superpi": [{"digits": 2000}],
     "masr": [{"size_bytes": 2**20}],
-    "forkwait": [{"processes": 23}, {"processes": 23, "workers": 3}],
+    "forkwait": [{"processes": 7}, {"processes": 7, "workers": 3}],
     "stream": [{"elements": 10_000, "rounds": 3}],
     "context-switch": [
         {"processes": 3, "working_set_bytes": 4096, "switches": 23},
@@ -73,8 +73,8 @@ JOBS: dict[str, list[dict[str, Any]]] = {
         *({"channel": one, "size_bytes": 3 * 2**16, "workers": 3} for one in ("pipe", "shared-memory")),
     ],
     "kernel-operations": [
-        *({"operation": one, "operations": 23, "batch_operations": 1} for one in kernel.KINDS),
-        *({"operation": one, "operations": 23, "batch_operations": 1, "workers": 3} for one in ("pipe", "fork-exit")),
+        *({"operation": one, "operations": 7, "batch_operations": 1} for one in kernel.KINDS),
+        *({"operation": one, "operations": 7, "batch_operations": 1, "workers": 3} for one in ("pipe", "fork-exit")),
     ],
 }
 """The agent's own jobs, small: a few parameters of each."""
@@ -84,7 +84,8 @@ MEMORY_BYTES = 256 * 2**20
 FEW_FRAMES = 32
 """So many frames of any size fit every queue on any way: the smallest is a packet socket's default buffer of 208 KiB,
 where one frame can take 4 KiB. A guest may then be as slow as it likes: what is lost was lost by a fault."""
-FEW_PER_SECOND = 500.0
+FEW_PER_SECOND = 2000.0
+"""A generator keeps its CPU busy for as long as a point lasts."""
 HELD_FRAMES = 100
 """The most frames that are sent however late they are: queues between namespaces hold so many at once."""
 CATCH_UP_SECONDS = 30
