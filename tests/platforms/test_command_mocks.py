@@ -100,6 +100,7 @@ def products(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     container_mocks.install(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("MOCK_STATE", str(made.state))
+    monkeypatch.setenv("MOCK_AGENT", str(site.image.agent))
     monkeypatch.setenv("MOCK_BUSYBOX", str(site.image.root / "bin/busybox"))
     monkeypatch.setattr(openvz, "KERNEL", str(tmp_path))
     monkeypatch.setattr(vserver, "KERNEL", str(tmp_path))

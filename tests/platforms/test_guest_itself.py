@@ -43,7 +43,7 @@ def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Co
     """A guest with half a CPU; the machine has two virtual ones."""
     wanted = guests.request(request.param, cpu_quota=0.5)
     if request.param == MACHINE:
-        wanted = replace(wanted, vcpus=2, cpus=())
+        wanted = replace(wanted, vcpus=2)
     with guests.running(request.param, run_session, wanted) as started:
         yield started
 

@@ -1,10 +1,10 @@
 """Programs named vzctl, vzlist, prlctl, vserver, vserver-info and vkill, which take what their manual pages and sources
 document and refuse all else with the product's own exit code and words; behind them is a bare namespace container.
 
-State is a folder ($MOCK_STATE): a JSON file and a process number a container. $MOCK_BUSYBOX is a static busybox,
-of which templates are made. $MOCK_REFUSES: each line "COMMAND CODE words" has that command of vzctl, prlctl or vserver
-fail; $MOCK_DIES: "create" has vzctl or prlctl killed in the middle of that. A container that prlctl made has a UUID for
-its number, and a host that has such a one has Virtuozzo's vzlist.
+State is a folder ($MOCK_STATE): a JSON file and a process number a container. $MOCK_BUSYBOX is a static busybox, of
+which templates are made, and $MOCK_AGENT the agent, by which containers start. $MOCK_REFUSES: each line "COMMAND CODE
+words" has that command of vzctl, prlctl or vserver fail; $MOCK_DIES: "create" has vzctl or prlctl killed in the middle
+of that. A container that prlctl made has a UUID for its number, and a host that has such a one has Virtuozzo's vzlist.
 Sources: docs/platforms/openvz.md and vserver.md name file and commit of each.
 """
 
@@ -18,7 +18,6 @@ from typing import Any
 
 from tests.support.mocked_containers import Store
 from tests.support.openvz_mock import prlctl, vzctl, vzlist
-from tests.support.repository import ROOT
 from tests.support.vserver_mock import vkill, vserver, vserver_info
 
 ACTIONS: dict[str, Callable[[list[str], Store], None]] = {
@@ -32,11 +31,13 @@ ACTIONS: dict[str, Callable[[list[str], Store], None]] = {
 
 
 def install(folder: Path) -> None:
-    """Put the programs into a folder for PATH."""
+    """Put the programs into a folder for PATH; they are started often, and read no package of the interpreter's."""
+    from tests.support.repository import ROOT
+
     folder.mkdir(parents=True, exist_ok=True)
     for name in ACTIONS:
         lines = [
-            f"#!{sys.executable}",
+            f"#!{sys.executable} -SE",
             "import sys",
             f"sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'src')!r}]",
             "from tests.support.container_mocks import main",

@@ -80,7 +80,6 @@ def launch(one: dict[str, Any], init: list[str], shares: Sequence[Share] = ()) -
 
     The agent says when it executes ``init``: it has changed root by then, after all is mounted there.
     """
-    from virtoll.image.clone import built_agent
     from virtoll.lab.enter import Bind, Enter
 
     reader, writer = os.pipe()
@@ -89,7 +88,7 @@ def launch(one: dict[str, Any], init: list[str], shares: Sequence[Share] = ()) -
         namespaces=("mount", "net", "ipc", "uts", "pid"), root=Path(one["private"]), shares=binds, report=writer
     )
     process = subprocess.Popen(
-        [*around.prefix(built_agent()), *init],
+        [*around.prefix(Path(os.environ["MOCK_AGENT"])), *init],
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
