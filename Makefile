@@ -130,7 +130,7 @@ test-fresh: ## the README's two commands in a minimal Debian 12, and in one full
 test-extended: setup-dev fuzz ## the long form of the suites that have one, of which CI runs the short one; and fuzzing
 	$(BIN)/pytest -m "extended and not nested"
 
-test-nested: setup-dev ## contract tests of every platform in the nested hosts (slow; CI runs KVM's alone)
+test-nested: setup-dev ## contract tests of every platform in the nested hosts (slow; CI runs none)
 	$(BIN)/pytest -m "lab" tests/platforms/test_nested_guests.py tests/platforms/test_images_on_disks.py \
 		tests/platforms/test_esxi.py::test_a_machine_with_e1000_forwards
 

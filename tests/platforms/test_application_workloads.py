@@ -1,7 +1,7 @@
 """Compiler, database and web server for real, on the image full where it is built (make tools).
 
-The short form: in bare namespaces, without the compiler, whose tree takes a minute to make, and what would go wrong in
-User-mode Linux without what the workloads do about it. ``extended``: all of them in guests of each sort.
+The short form: in bare namespaces, without the compiler, whose tree takes a minute to make. ``extended``: all of them
+in guests of each sort, and what would go wrong in User-mode Linux without what tests/workloads sees that they do.
 """
 
 from __future__ import annotations
@@ -198,6 +198,7 @@ def uml(tools: RunSession) -> Iterator[guests.Connected]:
         yield found
 
 
+@pytest.mark.extended
 def test_a_web_server_that_listens_on_ipv6_as_well_does_not_start_there(uml: guests.Connected) -> None:
     guest, folder = uml.bench.guest, "/tmp/virtoll-trap"
     run(guest, ["mkdir", "-p", folder])
@@ -213,6 +214,7 @@ def test_a_web_server_that_listens_on_ipv6_as_well_does_not_start_there(uml: gue
     run(guest, ["rm", "-rf", folder])
 
 
+@pytest.mark.extended
 def test_a_database_that_reserves_what_it_may_grow_to_does_not_start_there(uml: guests.Connected) -> None:
     guest, folder = uml.bench.guest, f"{uml.emptied().data.path}/virtoll-trap"
     run(guest, ["mkdir", folder])

@@ -1,38 +1,40 @@
-"""A machine on another host, which a shell of this one stands for: the contract, judged from outside that host.
+"""A machine on a nested host, which a shell of this one stands for: the contract, judged from outside that host.
 
-The way there is a nested host's: files are copied, sockets reached by the agent's ``relay``, and the host's NICs, here
-one end of the lab's pairs each, lead to its bridges. Its image is one with tools, which it has on a disk.
+All but the emulated host is the product's: its site, the files that it has from its start, sockets that the agent's
+``relay`` reaches, and bridges of its NICs, here one end of the lab's pairs each. The image is one with tools, which the
+host has on a disk.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from tests.support import guest_contract as contract
 from tests.support import guests, machine
+from tests.support.guest_kinds import added
+from tests.support.guest_kinds import machine as machine_kind
 from tests.support.guests import Connected
 from tests.support.present import present
 from tests.support.tools_image import WORD
 
-from virtoll.agent.links import peer_request
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
+from virtoll.campaign import sites
 from virtoll.campaign.session import RunSession
-from virtoll.campaign.sites import host_agent
 from virtoll.errors import GuestDied, GuestError
-from virtoll.hosts.remote_host import open_remote
-from virtoll.hosts.remote_network import RemoteNetwork, RemoteNic
-from virtoll.image.cache import tree_digest
+from virtoll.image import GuestImage
+from virtoll.image.cache import file_digest, tree_digest
 from virtoll.lab.commands import Connection
 from virtoll.lab.inside import wait_until
-from virtoll.lab.network import plan_links
+from virtoll.lab.network import GuestNetwork, Network, plan_links
 from virtoll.nested.machine import FIRST_OWNER
-from virtoll.platforms.host import Site
 from virtoll.platforms.process_guest import root_disk
 from virtoll.stats.hops import CHATTER_FRAMES
 from virtoll.workloads.forward import Forward
@@ -41,33 +43,68 @@ INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 SOURCES = 3
 SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
+ELSEWHERE = machine_kind("qemu-tcg", host="nested:kvm")
+
+
+@dataclass
+class StandIn:
+    """What is known of a nested host; ``asked``: whether it was to stop or to go on."""
+
+    links: GuestNetwork
+    baked: dict[str, Path]
+    connection: Connection = SHELL
+    asked: list[str] = field(default_factory=list)
+
+    def park(self) -> None:
+        self.asked.append("park")
+
+    def resume(self) -> None:
+        self.asked.append("resume")
 
 
 @pytest.fixture(scope="module")
-def elsewhere(run_session: RunSession, with_tools: Site) -> Iterator[RunSession]:
-    """The lab's run session with the other host as the site of its guests."""
-    network = with_tools.local_ports
-    links = plan_links(FIRST_OWNER, SOURCES, sinks=SOURCES)
-    with contextlib.ExitStack() as stack:
-        stack.callback(network.remove, links)
-        for link in links.links:
-            network.host_port(link)
-        with_tools.peer.ask(peer_request(links))
-        nics = {one.name: RemoteNic(one.lab_interface, one.peer_interface, one.peer_mac) for one in links.links}
-        host = stack.enter_context(open_remote(SHELL, with_tools.this_machine, with_tools.image.agent))
-        counters = stack.enter_context(host_agent(host))
-        there = RemoteNetwork(host, nics, run_session.site.network.peer_pid)
-        site = replace(with_tools, host=host, network=there, counters=counters, cpus=())
-        yield replace(run_session, site=site, sites=None)
+def disk_of_host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the files that the host has from its start."""
+    return tmp_path_factory.mktemp("baked")
 
 
 @pytest.fixture(scope="module")
-def live(elsewhere: RunSession) -> Iterator[Connected]:
+def run_session(tools_image: GuestImage, disk_of_host: Path) -> Iterator[RunSession]:
+    """The lab's run session, which boots no nested host."""
+
+    @contextlib.contextmanager
+    def booted(
+        _image: object, number: int, _lab: object, files: Sequence[Path], network: Network, disk: Path | None
+    ) -> Iterator[StandIn]:
+        links = plan_links(FIRST_OWNER + number, SOURCES, sinks=SOURCES)
+        copies = {file_digest(file): Path(shutil.copy(file, disk_of_host)) for file in (*files, present(disk))}
+        host = StandIn(links, copies)
+        try:
+            for link in links.links:
+                network.host_port(link)
+            yield host
+        finally:
+            network.remove(links)
+        assert host.asked == ["park", "resume", "park", "resume"], "it goes on to be left"
+
+    with pytest.MonkeyPatch.context() as patch, added({"elsewhere": ELSEWHERE}):
+        patch.setattr(sites, "prepare_nested_host", lambda *_, **__: None)
+        patch.setattr(sites, "nested_machine", booted)
+        with guests.run_session() as made:
+            made.site.image = tools_image
+            yield made
+
+
+@pytest.fixture(scope="module")
+def live(run_session: RunSession) -> Iterator[Connected]:
     """One machine for all tests, with as many links out as in; the last test ends it."""
-    wanted = guests.request("qemu-tcg")
+    wanted = guests.request("elsewhere")
     links = plan_links(wanted.network.links[0].owner, SOURCES, sinks=SOURCES)
     wanted = replace(wanted, network=links)
-    with guests.running("qemu-tcg", elsewhere, wanted, data_bytes=contract.ROOM_BYTES) as started:
+    with (
+        run_session.site_of(guests.choice("elsewhere")).awake(),
+        guests.running("elsewhere", run_session, wanted, data_bytes=contract.ROOM_BYTES) as started,
+    ):
         yield started
 
 
@@ -76,13 +113,14 @@ def test_it_keeps_the_contract(live: Connected, check: contract.Check) -> None:
     check(live)
 
 
-def test_what_it_opens_are_copies_on_its_host(live: Connected) -> None:
-    """The image's packages are on one, and cannot be written to; what is no part of them can."""
-    scratch = str(live.site.host.scratch)
+def test_what_it_is_started_with_its_host_has_from_its_own_start(live: Connected, disk_of_host: Path) -> None:
+    """The image's packages are on a disk, and cannot be written to; what is no part of them can."""
+    argv, opened = emulator(live).argv, machine.held(emulator(live).pid)
+    assert {Path(argv[argv.index(option) + 1]).parent for option in ("-kernel", "-initrd")} == {disk_of_host}
     disk = root_disk(live.site.image)
-    opened = machine.held(emulator(live).pid)
-    assert any(name.startswith(scratch) and name.endswith(disk.name) for name in opened)
+    assert str(disk_of_host / disk.name) in opened
     assert str(disk) not in opened
+    assert live.site.cpus == tuple(range(os.cpu_count() or 0))
     agent, busybox = live.held.agent, "/usr/bin/busybox"
     assert guests.output_of(agent, busybox, "cat", WORD) == "from word\n"
     refused = guests.execute(agent, busybox, "touch", "/usr/share/word/written")

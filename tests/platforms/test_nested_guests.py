@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.support import guest_contract as contract
 from tests.support import guests
-from tests.support.guest_kinds import NESTED, NESTED_IN_CI
+from tests.support.guest_kinds import NESTED
 from tests.support.guests import SECOND_NS, Connected
 from tests.support.present import present
 
@@ -29,7 +29,7 @@ from virtoll.workloads.forward import Forward
 INSIDE_LAB = True
 DATA_BYTES = 2**20
 LAB_SECONDS_PER_TEST = 40.0  # emulated hosts boot, and guests on them
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.nested]
 
 
 def needed_nested_hosts(items: list[pytest.Function]) -> list[nested.NestedKind]:
@@ -38,12 +38,7 @@ def needed_nested_hosts(items: list[pytest.Function]) -> list[nested.NestedKind]
     return [kind for name, kind in nested.NESTED_HOSTS.items() if f"nested:{name}" in hosts]
 
 
-def _kinds() -> list[object]:
-    """All of them; those that take too long for CI with the mark of the slow suite."""
-    return [name if name in NESTED_IN_CI else pytest.param(name, marks=pytest.mark.nested) for name in NESTED]
-
-
-@pytest.fixture(scope="module", params=_kinds())
+@pytest.fixture(scope="module", params=NESTED)
 def live(request: pytest.FixtureRequest, run_session: RunSession) -> Iterator[Connected]:
     """One guest for all tests of its kind, on a host that is awake; the last test ends it."""
     site = run_session.site_of(guests.choice(request.param))

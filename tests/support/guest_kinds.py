@@ -112,7 +112,9 @@ ATTACHED: dict[str, Kind] = {
     )
     for attachment in attachments
 }
-# Guests on hosts that are emulated for the test; what is not in ``NESTED_IN_CI`` is for ``make test-nested``.
+# Guests on hosts that are emulated for ``make test-nested``. What ``make test`` knows of them: a machine on
+# another host (``test_machines_elsewhere.py``), what Xen's driver asks of dom0 (``test_xen*.py``), what the hosts are
+# made of (``tests/nested``), and that KVM's boots (tests/lab/test_held_nested_hosts.py).
 NESTED: dict[str, Kind] = {
     "nested-kvm": machine("qemu-kvm", host="nested:kvm"),
     "nested-kvm-vhost": machine("qemu-kvm", {"vhost": "on"}, host="nested:kvm", variant=True),
@@ -159,9 +161,6 @@ SEVERAL: dict[str, Kind] = {
         root="ext4",
     ),
 }
-NESTED_IN_CI = ("nested-kvm",)
-"""One host is emulated in ``make test``, the cheapest, on which nesting itself is tried. What Xen's driver does in dom0
-is known by what it asks for there (``test_xen*.py``), and what its host is made of by its files (``tests/nested``)."""
 ADDED: dict[str, Kind] = {}
 """Kinds of a module of tests, whose parameters are known only when it runs."""
 
