@@ -103,8 +103,8 @@ def is_extended(item: pytest.Function) -> bool:
     return kind.extended or in_several or forwards_alike or (name not in EACH_SHAPE and shape in SHAPES[:-1])
 
 
-EACH_SHAPE = ("native", "netns", "qemu-tcg", "uml-raw", "runsc-systrap")
-"""One kind of each kernel and of each way to it: others forward by the same kernel, told by the same agent."""
+EACH_SHAPE = ("native", "netns", "uml-raw", "runsc-systrap")
+"""No driver of a platform here knows a frame's shape: kernels forward it as one agent tells them, or refuse it."""
 
 
 ALL = (*KINDS, *ATTACHED, *SEVERAL)
