@@ -36,6 +36,7 @@ from virtoll.lab.inside import wait_until
 from virtoll.lab.network import GuestNetwork, Network, plan_links
 from virtoll.nested.machine import FIRST_OWNER
 from virtoll.platforms.process_guest import root_disk
+from virtoll.platforms.qemu.driver import QemuGuest
 from virtoll.stats.hops import CHATTER_FRAMES
 from virtoll.workloads.forward import Forward
 
@@ -121,6 +122,9 @@ def test_what_it_is_started_with_its_host_has_from_its_own_start(live: Connected
     assert str(disk_of_host / disk.name) in opened
     assert str(disk) not in opened
     assert live.site.cpus == tuple(range(os.cpu_count() or 0))
+    assert isinstance(live.held, QemuGuest)
+    assert live.held.host_processes() is None, "they are not this machine's"
+    assert not present(live.held.output_file).is_relative_to(live.site.host.scratch), "what it says comes back here"
     agent, busybox = live.held.agent, "/usr/bin/busybox"
     assert guests.output_of(agent, busybox, "cat", WORD) == "from word\n"
     refused = guests.execute(agent, busybox, "touch", "/usr/share/word/written")
@@ -135,7 +139,7 @@ def emulator(live: Connected) -> machine.Process:
     return process
 
 
-def test_frames_of_each_source_are_counted_on_its_host_on_a_way_of_their_own(live: Connected) -> None:
+def test_each_sources_frames_are_counted_on_a_way_of_their_own(live: Connected) -> None:
     """The host's NICs and the guest's ports, read by an agent over there, count what was forwarded."""
     wanted = guests.few_frames(sources=SOURCES, egress="each", frame_size_bytes=500)
     point = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND).to_json()
