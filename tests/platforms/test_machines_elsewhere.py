@@ -134,7 +134,7 @@ def test_what_it_is_started_with_its_host_has_from_its_own_start(live: Connected
 
 def emulator(live: Connected) -> machine.Process:
     """The process that the other host has of it."""
-    found = [one for one in machine.family(os.getpid()).processes if one.argv[0] == "qemu-system-x86_64"]
+    found = [one for one in machine.family(os.getpid()).processes if one.argv[:1] == ("qemu-system-x86_64",)]
     (process,) = (one for one in found if live.bench.network.sink.guest_mac in " ".join(one.argv))
     return process
 

@@ -1,6 +1,8 @@
 """Guests on another host, which is emulated for the test: the same contract, judged from outside that host.
 
 What is timed here says nothing of the products: an emulated host is some fifty times slower than a real one.
+All of it is for ``make test-nested``: what is asked of such a host is known by ``test_machines_elsewhere.py``,
+``test_xen*.py`` and ``tests/nested``, which need none.
 """
 
 from __future__ import annotations
