@@ -16,6 +16,7 @@ import pytest
 from tests.support import experiments, machine
 from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment, opening_mounts, virtoll, with_mounts
 from tests.support.facts import assert_facts, assert_refused
+from tests.support.real_run import measuring
 from tests.support.repository import ROOT
 
 from virtoll.lab import residue
@@ -29,9 +30,12 @@ UNIFIED = f"{CGROUPS}/unified"
 USER = "12345"
 
 
-def on_another_host(mounts: Sequence[str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """``virtoll ARGUMENTS`` where these commands have changed the mounts."""
-    return virtoll(*arguments, way=with_mounts(mounts))
+def outcomes(mounts: Sequence[str], file: Path) -> dict[str, tuple[str, str]]:
+    """How each platform's trial went where these commands have changed the mounts."""
+    arguments, folder = measuring(file)
+    finished = virtoll(*arguments, way=with_mounts(mounts))
+    assert finished.returncode == 0, finished.stderr
+    return {trial.platform: (trial.status, str(trial.reason)) for trial in RunFolder.open(folder).latest_trials()}
 
 
 @pytest.fixture
@@ -44,10 +48,6 @@ def file(tmp_path: Path) -> Path:
         blocks=1,
         workloads=[{"workload": "forkwait", "processes": 200}],
     )
-
-
-def outcomes(folder: Path) -> dict[str, tuple[str, str]]:
-    return {trial.platform: (trial.status, str(trial.reason)) for trial in RunFolder.open(folder).latest_trials()}
 
 
 def cgroup_check(mounts: Sequence[str]) -> dict[str, object]:
@@ -76,15 +76,13 @@ def is_hybrid() -> bool:
     return detect().version == "hybrid" and Path(UNIFIED, "cgroup.controllers").is_file()
 
 
-def test_a_host_with_v2_alone_and_no_controllers_runs_what_needs_none(file: Path, tmp_path: Path) -> None:
+def test_a_host_with_v2_alone_and_no_controllers_runs_what_needs_none(file: Path) -> None:
     """The hierarchy is this host's own; that it has no memory controller is the harder case."""
     if not is_hybrid() or "memory" in Path(UNIFIED, "cgroup.controllers").read_text().split():
         pytest.skip("this host has no cgroup2 hierarchy without controllers beside v1")
     before = labs_in(Path(UNIFIED))
     mounts = [f"mount --bind {UNIFIED} {CGROUPS}"]
-    finished = on_another_host(mounts, "run", file, "--into", tmp_path / "run")
-    assert finished.returncode == 0, finished.stderr
-    found = outcomes(tmp_path / "run")
+    found = outcomes(mounts, file)
     assert (found["native"][0], found["netns"][0]) == ("ok", "ok")
     assert found["limited"][0] == "skipped"
     assert_facts(found["limited"][1], "'memory'", "memory.limit_in_bytes")
@@ -99,23 +97,19 @@ def test_a_host_with_v2_alone_and_no_controllers_runs_what_needs_none(file: Path
     assert_facts(str(check["remedy"]), "cgroup_enable=memory")
 
 
-def test_a_host_with_v1_alone_runs_everything(file: Path, tmp_path: Path) -> None:
+def test_a_host_with_v1_alone_runs_everything(file: Path) -> None:
     if not is_hybrid():
         pytest.skip("this host is no hybrid one")
     mounts = [f"umount {UNIFIED}"]
-    finished = on_another_host(mounts, "run", file, "--into", tmp_path / "run")
-    assert finished.returncode == 0, finished.stderr
-    assert {platform: status for platform, (status, _) in outcomes(tmp_path / "run").items()} == dict.fromkeys(
+    assert {platform: status for platform, (status, _) in outcomes(mounts, file).items()} == dict.fromkeys(
         ("native", "netns", "limited", "runc"), "ok"
     )
     assert cgroup_check(mounts)["found"] == "v1"
 
 
-def test_a_host_without_cgroups_runs_what_needs_none(file: Path, tmp_path: Path) -> None:
+def test_a_host_without_cgroups_runs_what_needs_none(file: Path) -> None:
     mounts = [f"mount -t tmpfs none {CGROUPS}"]
-    finished = on_another_host(mounts, "run", file, "--into", tmp_path / "run")
-    assert finished.returncode == 0, finished.stderr
-    found = outcomes(tmp_path / "run")
+    found = outcomes(mounts, file)
     assert (found["native"][0], found["netns"][0]) == ("ok", "ok")
     assert (found["limited"][0], found["runc"][0]) == ("skipped", "skipped")
     assert_facts(found["runc"][1], "runc", "level=error")  # as runc writes its log
@@ -158,9 +152,8 @@ def test_without_user_namespaces_an_ordinary_user_reads_what_allows_them() -> No
     assert doctor.returncode == 1, doctor.stderr
     checks = {row["check"]: row for row in json.loads(doctor.stdout)["host"]}
     assert not checks["namespaces"]["good"]
-    assert "user.max_user_namespaces" in checks["namespaces"]["remedy"]
+    assert_facts(checks["namespaces"]["remedy"], "sysctl -w user.max_user_namespaces=15000")
     assert json.loads(doctor.stdout)["platforms"] == []
-    assert_facts(without_user_namespaces("doctor").stdout, "sysctl -w user.max_user_namespaces=15000")
     measured = without_user_namespaces("run", "quick", "--into", "/nonexistent/run")
     assert_refused(measured, "user.max_user_namespaces")
     assert measured.stderr.count("\n") == 1
