@@ -53,12 +53,6 @@ class Ends:
         """``virtoll ARGUMENTS`` near."""
         return commands.virtoll(*arguments, runs=runs, way=["nsenter", f"--net=/proc/{self.near}/ns/net", "--"])
 
-    def run(self, file: Path) -> RunFolder:
-        """The experiment in this file to its end, in the folder ``run`` next to it."""
-        finished = self.virtoll("run", file, "--into", file.parent / "run", runs=file.parent)
-        assert finished.returncode == 0, finished.stderr
-        return RunFolder.open(file.parent / "run")
-
     def measure(self, file: Path) -> RunFolder:
         """Its one block, without a report."""
         arguments, folder = measuring(file)
@@ -172,7 +166,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
         ],
         skip=["qemu-tcg:transmitters", "qemu-tcg:forkwait"],
     )
-    folder = ends.run(file)
+    folder = ends.measure(file)
     # A busy host may keep one of two senders off its CPU, and the trial says so; nothing else may be wrong.
     wrong = [one for one in folder.trials() if one.status != "ok" and not sent_apart(one)]
     assert [(one.platform, one.workload, one.reason) for one in wrong] == []
@@ -198,8 +192,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, tmp_path:
             assert arrived.pop(one.source) == one.offered_frames > 0, (trial.platform, point)
         assert arrived == {}
     assert [(record.reason, record.way) for record in folder.calibrations()] == [(None, "testbed")] * 2
-    text = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
-    assert_facts(text, f"netns {ends.far}")
+    assert_facts(text_of_testbed(folder), f"netns {ends.far}")
     headrooms = analyse(load(folder.path)).headrooms
     assert all(one.ceiling is not None for (_, task), one in headrooms.items() if task.workload == "forward")
 

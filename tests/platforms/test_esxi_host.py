@@ -52,7 +52,7 @@ from virtoll.platforms.esxi.specs import ROOT_FILE, TAG, Line, kernel_line, mach
 from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.platforms.host import Site
 
-INSIDE_LAB = True
+INSIDE_LAB = "esxi"
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("record")]
 
 ETHERNET = vim.vm.device.VirtualEthernetCard
@@ -291,6 +291,8 @@ def test_each_nic_is_the_device_that_was_asked_for(host: EsxiHost, nic: str) -> 
         assert {one.addressType for one in cards} == {"manual"}
         assert [one.backing.deviceName for one in cards] == [groups[link.name] for link in links_wanted]
         assert all(one.connectable.startConnected for one in cards)
+        assert made.config.memoryAllocation.reservation == made.config.cpuAllocation.reservation == 0
+        assert made.config.latencySensitivity.level == "normal"
         leftovers.remove_machine(session, f"{lab}-nic")
 
 

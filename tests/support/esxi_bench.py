@@ -2,9 +2,9 @@
 
 ``python -m tests.support.esxi_bench FOLDER`` under ``unshare --net``: near0, near1 and near2 are NICs of
 "this machine"; their other ends are the host's vmnic1 to vmnic3. Writes FOLDER/esxi.yaml, has ``virtoll`` measure it
-and kills it once a machine with a data disk is on; then has it continued to its end, where each machine is measured
-alone and beside another. What the host held is reported as JSON in FOLDER/reported.json. With a LOAD after the folder
-nothing is killed, and the machine beside has it.
+and kills it once a machine with a data disk is on; then has it continued to its end. What the host held is reported as
+JSON in FOLDER/reported.json. With a LOAD after the folder nothing is killed, and the machine is measured alone and
+beside another that has it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(folder: Path, load: str | None = None) -> int:
         experiment = folder / "esxi.yaml"
         wanted = _experiment(host.address, host.parameters())
         if load is not None:  # several rounds: a second machine whose kernel panics as it boots is started anew
-            wanted |= {"neighbours": [load], "workloads": JOB, "rounds": 3}
+            wanted |= {"scenario": "neighbours", "neighbours": [load], "workloads": JOB, "rounds": 3}
         experiment.write_text(yaml.safe_dump(wanted), encoding="utf-8")
         argv = [*VIRTOLL, *measuring(experiment)[0]]
         if load is not None:
@@ -115,8 +115,6 @@ def _experiment(address: str, parameters: dict[str, object]) -> dict[str, object
     return {
         "name": "esxi",
         "question": "Does a run on an ESXi host go through?",
-        "scenario": "neighbours",
-        "neighbours": ["idle"],
         "platforms": [{"platform": "esxi", "label": "esxi", **parameters}],
         "baseline": "esxi",
         "workloads": [
