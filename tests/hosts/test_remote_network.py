@@ -175,7 +175,7 @@ def test_nics_are_lent_to_a_namespace_and_taken_back_into_their_bridges(
     network.bridge_port(links.links[0])
     host.asked.clear()
     network.lend(links, "guest")
-    lent = "".join(f"link set eth{number} nomaster\nlink set eth{number} netns guest\n" for number in (1, 2))
+    lent = "".join(f"link set eth{number} nomaster\nlink set eth{number} netns guest up\n" for number in (1, 2))
     assert host.asked == [[*BATCH, lent]]
     assert network.giving_back(links, "guest") == [
         ["ip", "-netns", "guest", "link", "set", f"eth{number}", "netns", "1"] for number in (1, 2)

@@ -170,9 +170,12 @@ class RemoteNetwork:
         return GuestNetwork(tuple(replace(link, guest_mac=macs[self._nic(link)]) for link in network.links))
 
     def lend(self, network: GuestNetwork, namespace: str) -> None:
-        """The NICs leave their bridges for a network namespace there (by its name), and lose what was set on them."""
+        """The NICs leave their bridges for a network namespace there (by its name), and lose what was set on them.
+
+        They are switched on there: whoever faces them waits for a carrier before the guest is told of its network.
+        """
         nics = [self._nic(link) for link in network.links]
-        lines = [line for nic in nics for line in (f"link set {nic} nomaster", f"link set {nic} netns {namespace}")]
+        lines = [line for nic in nics for line in (f"link set {nic} nomaster", f"link set {nic} netns {namespace} up")]
         if lines:
             self._ip(*lines)
             self._lent_to |= dict.fromkeys(nics, namespace)
