@@ -44,6 +44,7 @@ FORWARD = {
     "rate_factor": 64,
     "first_rate_frames_per_second": 1000,
     "point_milliseconds": 200,
+    "cpu_milliseconds": 0,
 }
 
 
@@ -179,7 +180,7 @@ def is_router(hosts: SshHosts) -> bool:
 
 def test_a_killed_run_leaves_nothing_in_the_guest(wired: SshHosts, tmp_path: Path) -> None:
     before, into = state(wired), tmp_path / "run"
-    file = experiment(tmp_path, blocks=30, workloads=[{"workload": "forkwait", "processes": 20_000}])
+    file = experiment(tmp_path, blocks=30, workloads=[{"workload": "forkwait", "processes": 2_000}])
     process = wired.start("run", file, "--into", into, variables={"VIRTOLL_RUNS": str(tmp_path)})
     try:
         trials = into / "trials.jsonl"
