@@ -5,11 +5,13 @@ No machine is switched on here that would have to boot; guests are in ``test_esx
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from virtoll.campaign.session import RunSession
 from virtoll.cli import app
 from virtoll.errors import GuestError, UsageError
 from virtoll.image import boot_disk
+from virtoll.image.cache import file_digest
 from virtoll.lab.data import disk_bytes
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
@@ -47,10 +50,12 @@ from virtoll.platforms.esxi.data_disk import DESCRIPTOR_FILE, EXTENT_FILE
 from virtoll.platforms.esxi.datastore import Datastore
 from virtoll.platforms.esxi.leftovers import remove_leftovers_by_api
 from virtoll.platforms.esxi.parameters import EsxiParameters
+from virtoll.platforms.esxi.serial import open_line
 from virtoll.platforms.esxi.session import open_session
-from virtoll.platforms.esxi.specs import ROOT_FILE, TAG, Line, kernel_line, machine_spec
+from virtoll.platforms.esxi.specs import BOOT_FILE, ROOT_FILE, TAG, Line, kernel_line, machine_spec
 from virtoll.platforms.esxi.switches import network_of, port_groups
 from virtoll.platforms.host import Site
+from virtoll.platforms.process_guest import root_disk
 
 INSIDE_LAB = "esxi"
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("record")]
@@ -174,12 +179,49 @@ def test_a_host_that_refuses_is_left_as_it_was(
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_a_guest_that_is_not_ready_in_time_is_removed(run_session: RunSession, host: EsxiHost) -> None:
-    wanted = guests.request("netns", 0.001)
+def test_a_guest_that_is_not_ready_in_time_is_removed(with_tools: Site, host: EsxiHost) -> None:
+    """Its image with tools was in a drive of its own behind the one that boots; its channel, at a port of its own."""
+    wanted, parameters = guests.request("netns", 0.001), EsxiParameters.model_validate(host.parameters())
+    with session_of(host) as session:
+        bare_machine(session, "other", TAG, channel=Line("127.0.0.1", parameters.serial_port, listens=True))
     with pytest.raises(GuestStartError) as raised:
-        Esxi(EsxiParameters.model_validate(host.parameters())).start(wanted, run_session.site)
+        Esxi(parameters).start(wanted, with_tools)
     assert_facts(str(raised.value), wanted.name, "0.001 s")
     assert "console.txt" in raised.value.evidence
+    (vm,) = (vm for event, vm in host.seen if event == "on")
+    image = with_tools.image
+    boot = boot_disk(image, kernel_line(parameters, root=True, data=False), drives=True)
+    assert [(drive["unit"], Path(drive["file"]).name, drive["sha256"]) for drive in vm["cdroms"]] == [
+        (0, BOOT_FILE, file_digest(boot)),
+        (1, ROOT_FILE, file_digest(root_disk(image))),
+    ]
+    assert vm["serials"][1]["uri"] == Line("127.0.0.1", parameters.serial_port + 1, listens=True).uri
+    with session_of(host) as session:
+        session.finish(machine_named(session, "other").Destroy_Task())
+
+
+@pytest.mark.parametrize("serial", ["listen", "call"])
+def test_a_channel_goes_on_over_a_new_connection(host: EsxiHost, serial: str) -> None:
+    """A host ends the connection as it suspends a machine, and makes another as the machine goes on."""
+    callback = {"callback": "127.0.0.1"} if serial == "call" else {}
+    line = open_line(EsxiParameters.model_validate(host.parameters(serial=serial, **callback)), "a guest", set())
+    address = ("127.0.0.1", line.line.port)
+    with contextlib.closing(line), contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(address)) if serial == "listen" else None
+
+        def connected(connect: Callable[[], object]) -> socket.socket:
+            """The host's end of a new connection."""
+            calling = socket.create_connection(address) if listener is None else None
+            connect()
+            return stack.enter_context(calling or present(listener).accept()[0])
+
+        ours: list[socket.socket] = []
+        theirs = connected(lambda: ours.append(stack.enter_context(line.connect(machine.END_SECONDS))))
+        theirs.close()
+        assert ours[0].recv(1) == b""
+        theirs = connected(lambda: line.reconnect(ours[0].fileno(), machine.END_SECONDS))
+        theirs.sendall(b"again")
+        assert ours[0].recv(5) == b"again"
 
 
 @pytest.mark.parametrize("disk", ["root", "data"])
@@ -273,8 +315,12 @@ MODELS = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "Virt
 
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("nic", MODELS)
-def test_each_nic_is_the_device_that_was_asked_for(host: EsxiHost, nic: str) -> None:
-    """As the host then has it: class, address, whether it is connected from the start, its port group."""
+def test_each_nic_is_the_device_that_was_asked_for(run_session: RunSession, host: EsxiHost, nic: str) -> None:
+    """As the host then has it: class, address, whether it is connected from the start, its port group.
+
+    The image has its driver.
+    """
+    assert f"{nic}.ko" in {file.name for file in run_session.site.image.kernel.modules}
     parameters = EsxiParameters.model_validate(host.parameters(nic=nic))
     wanted, lab = guests.request("netns"), "virtoll-0123456789ab"
     links_wanted = wanted.network.links

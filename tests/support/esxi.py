@@ -24,9 +24,11 @@ from typing import Any
 from pyVmomi import vim
 from tests.support.machine import END_SECONDS
 
+from virtoll.image.cache import file_digest
 from virtoll.image.third_party import find_vcsim
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
+from virtoll.platforms.esxi.specs import Line
 from virtoll.platforms.esxi.switches import network_of
 from virtoll.platforms.qemu.monitor import Monitor
 
@@ -141,6 +143,8 @@ class EsxiHost:
 
     def _on(self, reported: dict[str, Any]) -> None:
         name = reported["name"]
+        for drive in reported["cdroms"]:
+            drive["sha256"] = file_digest(Path(drive["file"]))
         console, port = reported["serials"]
         monitor, monitor_end = socket.socketpair()
         serial, serial_end = socket.socketpair()
@@ -294,9 +298,15 @@ def machine_named(session: Session, name: str) -> Any:
     return found
 
 
-def bare_machine(session: Session, name: str, note: str, networks: tuple[str, ...] = ()) -> Any:
-    """A virtual machine that is never switched on."""
+def bare_machine(
+    session: Session, name: str, note: str, networks: tuple[str, ...] = (), channel: Line | None = None
+) -> Any:
+    """A virtual machine that is never switched on; ``channel``: that of its serial port, where it has one."""
     cards = []
+    if channel is not None:
+        uri = vim.vm.device.VirtualSerialPort.URIBackingInfo(direction="server", serviceURI=channel.uri)
+        port = vim.vm.device.VirtualSerialPort(key=-20, backing=uri, yieldOnPoll=True)
+        cards.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=port))
     for at, one in enumerate(networks):
         network = network_of(session, one)
         backing = vim.vm.device.VirtualEthernetCard.NetworkBackingInfo(deviceName=network.name, network=network)
