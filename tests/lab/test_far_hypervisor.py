@@ -128,7 +128,7 @@ def test_the_host_itself_is_measured_with_three_sources(hosts: SshHosts, tmp_pat
 def beside_experiment(
     folder: Path, platforms: list[str], loads: list[dict[str, object]], *more: dict[str, object]
 ) -> Path:
-    """Guests beside the measured one have NICs of their own for traffic, and further loads."""
+    """Guests beside the measured one have NICs of their own for traffic."""
     forward = {
         "workload": "forward",
         "frame_size_bytes": 500,
@@ -143,7 +143,7 @@ def beside_experiment(
         scenario="neighbours",
         platforms=platforms,
         baseline=platforms[0],
-        neighbours=["network-flood", *loads],
+        neighbours=loads,
         workloads=[forward, *more],
     )
 
@@ -172,15 +172,17 @@ def assert_forwarded_beside(folder: RunFolder, loaded: set[tuple[str, str]]) -> 
 
 
 def assert_loaded_apart(folder: RunFolder) -> None:
-    """Guests beside were pinned on that host's CPUs; their own agents read what their programs used."""
-    (trial,) = (
-        one
+    """The guest beside was pinned on that host's CPU; its own agent reads what its programs used."""
+    found = {
+        one.condition.load: one
         for one in folder.latest_trials()
         if one.workload == "superpi" and one.condition is not None and one.condition.affinity == "apart"
-    )
-    (loaded,) = trial.neighbours
+    }
+    assert set(found) == {"network-flood", "light"}
+    ((flooded,), (loaded,)) = found["network-flood"].neighbours, found["light"].neighbours
+    assert flooded.boot == loaded.boot
     boots, cpus = {one.boot: one.requested for one in folder.boots()}, sorted(os.sched_getaffinity(0))
-    asked = [boots[boot] for boot in (trial.boot, loaded.boot) if boot is not None]
+    asked = [boots[boot] for boot in (found["light"].boot, loaded.boot) if boot is not None]
     assert [one.cpus for one in asked if one is not None] == [(cpus[0],), (cpus[1],)]
     assert loaded.cpus == (cpus[1],)
     assert loaded.argv[0] == "stress"
@@ -188,10 +190,10 @@ def assert_loaded_apart(folder: RunFolder) -> None:
 
 
 def test_guests_there_and_beside_are_measured_and_nothing_stays(hosts: SshHosts, tmp_path: Path) -> None:
-    """Alone, beside one that is flooded by NICs of its own, and beside one with programs."""
+    """Alone, and beside one that is flooded by NICs of its own and then has programs."""
     hosts.wire(WITH_TWO_BESIDE)
-    programs: list[dict[str, object]] = [{"load": "light", "affinity": "apart"}]
-    file = beside_experiment(tmp_path, ["qemu-tcg"], programs, SUPERPI, STREAM)
+    loads: list[dict[str, object]] = [{"load": ["network-flood", "light"], "affinity": "apart"}]
+    file = beside_experiment(tmp_path, ["qemu-tcg"], loads, SUPERPI, STREAM)
     folder = hosts.measure(file)
     assert_measured(folder, ("qemu-tcg",), sources=1)
     assert_forwarded_beside(folder, {("qemu-tcg", "network-flood")})
@@ -202,7 +204,10 @@ def test_guests_there_and_beside_are_measured_and_nothing_stays(hosts: SshHosts,
 @pytest.mark.extended
 def test_guests_beside_the_host_itself_forward_by_nics_of_their_own(hosts: SshHosts, tmp_path: Path) -> None:
     hosts.wire(WITH_TWO_BESIDE)
-    loads: list[dict[str, object]] = [{"load": "forward", "rate_share": SHARES["forward"]}]
+    loads: list[dict[str, object]] = [
+        {"load": "network-flood"},
+        {"load": "forward", "rate_share": SHARES["forward"]},
+    ]
     folder = hosts.measure(beside_experiment(tmp_path, ["native", "native-again", "qemu-tcg"], loads))
     assert_forwarded_beside(folder, {(label, load) for label in ("native", "qemu-tcg") for load in SHARES})
     hosts.assert_nothing_left()

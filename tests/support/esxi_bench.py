@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import yaml
 from tests.support.commands import VIRTOLL
 from tests.support.esxi import CABLES, EsxiHost, esxi_host, inventory
-from tests.support.machine import END_SECONDS, await_state, interfaces_of
+from tests.support.machine import await_state
 from tests.support.real_run import measuring
 
 from virtoll.errors import GuestError
@@ -81,12 +80,11 @@ def _has_disk(host: EsxiHost) -> bool:
 def _cable() -> None:
     """This machine's NICs, each a cable to a bridge that stands for a vmnic.
 
-    Those of a run are no hardware and gone with its lab, which the kernel clears away after its last process has ended.
+    Those of a run are in its lab, which the kernel clears away when it likes: each is removed with its other end.
     """
-    ends = {f"far{number}" for number in range(len(CABLES))}
-    wait_until(lambda: ends.isdisjoint(interfaces_of(os.getpid())), END_SECONDS, "no NICs of a run before")
     for number, role in enumerate(CABLES.values()):
-        subprocess.run(["ip", "link", "del", f"wire{role}"], check=False, capture_output=True)
+        for name in (f"far{number}", f"wire{role}"):
+            subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
         for command in (
             f"link add wire{role} type bridge",
             f"link add near{number} type veth peer name far{number}",

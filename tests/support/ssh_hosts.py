@@ -61,22 +61,23 @@ class SshHosts:
     def wire(self, pairs: Sequence[tuple[str, str, str]]) -> None:
         """New pairs: the launcher's interface, the host, its interface.
 
-        Those of a run are gone with its lab, whose namespaces the kernel clears away after its last process has ended;
-        those that no run has taken are removed.
+        Those of a run are in its lab, whose namespaces the kernel clears away when it likes, often a minute after the
+        last process has ended. So each pair is removed at the end that is still there.
         """
-        for near in machine.interfaces_of(self.launcher) & {near for near, _, _ in pairs}:
-            ip(self.launcher, "link", "del", near)
-        left, _ = machine.poll_until_empty(lambda: self._still_there(pairs))
+        for pid, name in self._still_there(pairs):
+            with contextlib.suppress(subprocess.CalledProcessError):  # it is gone with its other end
+                ip(pid, "link", "del", name)
+        left, _ = machine.poll_until_empty(lambda: [name for _, name in self._still_there(pairs)])
         assert left == []
         for near, host, far in pairs:
             added = ["link", "add", near, "type", "veth", "peer", "name", far, "netns", str(self.hosts[host])]
             ip(self.launcher, *added)
 
-    def _still_there(self, pairs: Sequence[tuple[str, str, str]]) -> list[str]:
-        """Interfaces of these names on the launcher and the hosts."""
+    def _still_there(self, pairs: Sequence[tuple[str, str, str]]) -> list[tuple[int, str]]:
+        """Interfaces of these names on the launcher and the hosts, each after a process that sees it."""
         ends = [(self.launcher, near) for near, _, _ in pairs] + [(self.hosts[host], far) for _, host, far in pairs]
         there = {pid: machine.interfaces_of(pid) for pid in {pid for pid, _ in ends}}
-        return [name for pid, name in ends if name in there[pid]]
+        return [(pid, name) for pid, name in ends if name in there[pid]]
 
     def inside(self, command: Sequence[str | Path]) -> list[str]:
         """A command where the launcher is."""
