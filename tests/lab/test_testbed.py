@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support import commands, experiments
 from tests.support.accounting import shares_nics
-from tests.support.facts import assert_facts, assert_refused
+from tests.support.facts import assert_facts, assert_refused, missing_facts
 from tests.support.lab_runs import assert_books_balance, assert_shaped, text_of_testbed
 from tests.support.machine import await_state
 from tests.support.namespaces import network_namespace
@@ -325,11 +325,11 @@ def test_sources_and_sinks_may_be_hosts_of_their_own(tmp_path: Path) -> None:
             assert_facts(said, f"netns {each['host']['netns']}", f"({', '.join(each['interfaces'])})")
 
 
-def test_guests_beside_have_nics_or_links_of_their_own(ends: Ends, tmp_path: Path) -> None:
-    """The measured guest is behind its NICs; what others are sent never passes them.
+@pytest.mark.parametrize("nics_beside", [False, True], ids=["links", "NICs"])
+def test_guests_beside_have_links_or_nics_of_their_own(ends: Ends, tmp_path: Path, *, nics_beside: bool) -> None:
+    """The measured guest is behind its NICs; what the other one is sent never passes them.
 
-    The first one is sent it by an agent at the other end of the NICs that are named for it, the second over the lab's
-    own links.
+    It is sent over the lab's own links, or by an agent at the other end of the NICs that are named for it.
     """
     file = experiments.write(
         tmp_path,
@@ -338,8 +338,8 @@ def test_guests_beside_have_nics_or_links_of_their_own(ends: Ends, tmp_path: Pat
         baseline="netns",
         blocks=1,
         guest={"memory": "128MiB"},
-        testbed=ends.section(1, beside=True),
-        neighbours=[{"load": "forward", "rate_share": SHARE, "guests": 2}],
+        testbed=ends.section(1, beside=nics_beside),
+        neighbours=[{"load": "forward", "rate_share": SHARE}],
         workloads=[AT_TWO_RATES],
     )
     folder = ends.measure(file)
@@ -349,21 +349,20 @@ def test_guests_beside_have_nics_or_links_of_their_own(ends: Ends, tmp_path: Pat
     for trial in trials:
         for point in trial.points or ():
             assert {hop.interface for hop in point.hops or () if hop.where == "peer"} <= own
-    (trial,) = (one for one in trials if one.neighbours)
+    boots = {one.boot: one for one in folder.boots()}
+    ((trial, beside),) = [(one, other) for one in trials for other in one.neighbours if other.traffic is not None]
     assert not shares_nics(trial)
-    boots, maxima = {one.boot: one for one in folder.boots()}, {one.boot: one for one in folder.maxima()}
-    assert len(trial.neighbours) == len(maxima) == 2
-    for beside in trial.neighbours:
-        assert beside.traffic is not None
-        (sent,), (arrived,) = beside.traffic.sources, beside.traffic.sink.per_source
-        assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames > 0
-        assert arrived.forwarded_frames > 0
-        most = maxima[beside.boot].maximum_frames_per_second
-        assert beside.maximum_frames_per_second == most
-        assert beside.traffic.intended_rate_frames_per_second == pytest.approx(most * SHARE)
-        assert boots[beside.boot].status == "ok"
-    assert_facts(text_of_testbed(folder), "vtfar2", "vtfar3", "vtnear2", "vtnear3")
-    assert (folder.manifest.testbed or {})["neighbour"] == ends.section(1, beside=True)["neighbour"]
+    assert beside.traffic is not None
+    (sent,), (arrived,) = beside.traffic.sources, beside.traffic.sink.per_source
+    assert arrived.forwarded_frames + arrived.lost_frames == sent.offered_frames > 0
+    assert arrived.forwarded_frames > 0
+    (maximum,) = folder.maxima()
+    most = maximum.maximum_frames_per_second
+    assert (beside.boot, beside.maximum_frames_per_second) == (maximum.boot, most)
+    assert beside.traffic.intended_rate_frames_per_second == pytest.approx(most * SHARE)
+    assert boots[beside.boot].status == "ok"
+    assert (not missing_facts(text_of_testbed(folder), "vtfar2", "vtfar3", "vtnear2", "vtnear3")) == nics_beside
+    assert (folder.manifest.testbed or {})["neighbour"] == ends.section(1, beside=nics_beside).get("neighbour")
 
 
 def test_a_nic_without_flow_control_is_refused_before_anything_starts(ends: Ends, tmp_path: Path) -> None:

@@ -122,16 +122,15 @@ def work_beside(cpus: Iterable[int], cpu_seconds: float) -> None:
 
 
 def shares_nics(trial: TrialRecord) -> bool:
-    """Whether what a guest beside was sent left by the measured guest's NICs, by what these have sent around points.
+    """Whether what the guest beside was sent left by the measured guest's NICs, by what these have sent around points.
 
     A kernel sends some frames of its own there (IPv6); of the load's it would be more than half of those due meanwhile.
     """
-    loads = [one.traffic for one in trial.neighbours if one.traffic is not None]
-    rate = min(load.intended_rate_frames_per_second or 0 for load in loads)
+    (load,) = [one.traffic for one in trial.neighbours if one.traffic is not None]
     strange, due = 0, 0.0
     for point in trial.points or ():
         offered = {one.source: one.offered_frames for one in point.sources}
-        due += rate * point.duration_ns / 1e9
+        due += (load.intended_rate_frames_per_second or 0) * point.duration_ns / 1e9
         for hop in point.hops or ():
             if hop.role == "generator" and hop.source is not None and hop.before is not None and hop.after is not None:
                 left = hop.after.get("tx_packets", 0) - hop.before.get("tx_packets", 0)
