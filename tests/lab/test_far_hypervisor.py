@@ -132,6 +132,7 @@ def beside_experiment(
     forward = {
         "workload": "forward",
         "frame_size_bytes": 500,
+        "backend": "af-packet",  # each further one is calibrated too
         "sweep": "rates",
         "rates_mbit_per_second": [1],
         "point_milliseconds": 100,

@@ -41,6 +41,7 @@ FORWARDING = "/proc/sys/net/ipv4/conf"
 FORWARD = {
     "workload": "forward",
     "frame_size_bytes": 500,
+    "backend": "af-packet",  # each further one is calibrated too
     "rate_factor": 64,
     "first_rate_frames_per_second": 1000,
     "point_milliseconds": 200,
