@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_a_killed_run_leaves_nothing_on_the_host_and_is_continued(tmp_path: Path
     assert PASSWORD not in "".join(path.read_text(errors="replace") for path in folder.path.rglob("*.json*"))
 
 
-def assert_measured(trials: list[TrialRecord]) -> None:
+def assert_measured(trials: Sequence[TrialRecord]) -> None:
     """All went well; times are those of frames on the wire, cables were shaped, and the disk is the host's."""
     assert [(one.workload, one.reason) for one in trials if one.status != "ok"] == []
     by_workload = {name: [one for one in trials if one.workload == name] for name in {one.workload for one in trials}}
