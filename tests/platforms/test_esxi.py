@@ -48,7 +48,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def is_extended(item: pytest.Function) -> bool:
-    """Of the second model and the image with tools; ``test_esxi_host`` reads what the API is told of both."""
+    """Of the second model, the image with tools and a host that listens.
+
+    ``test_esxi_host`` finds by the API, the files there and the channel alone what these machines would.
+    """
     return getattr(item, "callspec", None) is not None and item.callspec.params.get("live") == "e1000e"
 
 
