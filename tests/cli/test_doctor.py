@@ -22,6 +22,7 @@ from virtoll.cli.progress import waiting
 from virtoll.errors import UsageError, remedy_for
 from virtoll.host import packages
 from virtoll.lab.launch import how_to_allow_namespaces
+from virtoll.platforms import PLATFORMS
 
 AS_USER = WithoutRoot(True)
 TAPS = WithoutRoot(False, "its NICs need taps, and this user may not open /dev/net/tun", "chmod 0666 /dev/net/tun")
@@ -177,6 +178,7 @@ def test_platforms_are_named_by_name_parameters_or_label() -> None:
     found = chosen(["netns", "qemu-tcg:nic=e1000", "qemu-tcg-rtl8139", "netns"])
     assert [one.platform for one in found] == ["netns", "qemu-tcg", "qemu-tcg"]
     assert [one.label for one in found] == ["netns", "qemu-tcg-e1000", "qemu-tcg-rtl8139"]
+    assert [one.platform for one in chosen([])] == list(PLATFORMS), "without names all are tried"
     assert not needs_kernel(chosen(["native", "netns", "runc"]))
     with refused("'dokcer'", "'docker'", error=UsageError):
         chosen(["dokcer"])

@@ -15,6 +15,7 @@ from tests.support import experiments, machine
 from tests.support.commands import DEADLINE_SECONDS, VIRTOLL, environment
 from tests.support.facts import Command, assert_facts, assert_refused
 from tests.support.playground import Playground, Running
+from tests.support.real_run import measuring
 from tests.support.repository import ROOT
 
 from virtoll.lab.inside import wait_until
@@ -51,18 +52,18 @@ def check_hidden(place: Playground, seen: machine.Family) -> None:
 def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(root_place: Playground) -> None:
     """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between.
 
-    An ordinary user's lab is looked at where Ctrl-C ends it, and goes to its end in ``test_kill``.
+    An ordinary user's lab is looked at where Ctrl-C ends it, and goes to its end in ``test_kill``, report and all.
     """
-    with root_place.start("run", root_place.write(experiments.every_kind())) as running:
+    command, part = measuring(root_place.write(experiments.every_kind()))
+    with root_place.start(*command) as running:
         running.wait_for("1/8 ")
         with machine.frozen(running.process.pid) as seen:
             check_hidden(root_place, seen)
         assert running.end() == 0, running.said
         root_place.check_clean(seen, running.token)
-    folder = root_place.only_run()
+    folder = RunFolder.open(part)
     assert [trial.status for trial in folder.trials()] == ["ok"] * 8
     assert {boot.attachment for boot in folder.boots()} == {"veth", "bridge"}
-    assert "report: " in running.said
 
 
 def interrupt(
@@ -152,16 +153,18 @@ def small_disk(folder: Path, kibibytes: int) -> Iterator[tuple[Path, list[str]]]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small file system")
-@pytest.mark.parametrize("kibibytes", [4, pytest.param(48, marks=pytest.mark.extended), 128])
+@pytest.mark.parametrize("kibibytes", [12, pytest.param(48, marks=pytest.mark.extended), 128])
 def test_a_full_disk_is_named_in_one_line_and_loses_nothing(tmp_path: Path, kibibytes: int) -> None:
-    """4 KiB hold not even the manifest; the others fill up among boots and trials."""
+    """12 KiB hold the campaign and not the manifest; the others fill up among boots and trials."""
     file = experiments.write(
         tmp_path,
         platforms=["native", "netns"],
         blocks=4,
-        workloads=[{"workload": "forkwait", "processes": [100, 200, 300]}],
+        workloads=[{"workload": "forkwait", "processes": [10, 20, 30]}],
     )
     disk = tmp_path / "disk"
+    command = ["campaign", "block", str(file), "--block", "1-4", "--into", str(disk)]
+    part = "blocks-1-4"
     disk.mkdir()
     with small_disk(disk, kibibytes) as (seen, enter):
 
@@ -177,22 +180,23 @@ def test_a_full_disk_is_named_in_one_line_and_loses_nothing(tmp_path: Path, kibi
                 timeout=DEADLINE_SECONDS,
             )
 
-        full = virtoll("run", str(file), "--into", str(disk / "run"))
+        full = virtoll(*command)
         assert_refused(full, "No space left", code=1)
-        assert f"{disk}/run/" in full.stderr
+        assert f"{disk}/{part}/" in full.stderr
         assert full.stderr.count("\n") == 1
-        if kibibytes == 4:
+        if kibibytes == 12:
+            assert f"{disk}/{part}/manifest.json" in full.stderr
             return
-        stopped = RunFolder.open(seen / "run")
+        stopped = RunFolder.open(seen / part)
         stored = stopped.trials()
         assert stopped.state().state in ("interrupted", "running"), "as far as the disk still took it"
         assert stored or kibibytes < 128
         assert len(stored) < 24
         assert {trial.status for trial in stored} <= {"ok"}
         subprocess.run([*enter, "mount", "-o", "remount,size=20m", str(disk)], check=True)
-        resumed = virtoll("resume", str(disk / "run"))
-        assert resumed.returncode == 0, resumed.stderr
-        folder = RunFolder.open(seen / "run")
+        continued = virtoll(*command)
+        assert continued.returncode == 0, continued.stderr
+        folder = RunFolder.open(seen / part)
         assert folder.trials()[: len(stored)] == stored
         assert sorted(trial.trial for trial in folder.trials()) == list(range(24))
         assert folder.state().state == "complete"
