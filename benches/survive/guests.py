@@ -346,7 +346,7 @@ COSTS_NOTHING = frozenset({"none", "bad UTF-8", "NULs", "NaN", "wrong ids", "ans
 IN_TRAFFIC = frozenset({"storm to neighbours and host", "forged test frames"})
 FORWARD = (
     "{workload: forward, frame_size_bytes: 64, first_rate_frames_per_second: 2000, rate_factor: 1000,"
-    " point_milliseconds: 200, cpu_milliseconds: 0, stop_below_share: 1}"
+    " point_milliseconds: 50, cpu_milliseconds: 0, stop_below_share: 1}"
 )
 """What such a guest is to do as well, and the good ones beside it."""
 AT_ONCE = 3
@@ -413,7 +413,7 @@ class Ran:
 
 
 def ran(program: Path, into: Path, numbers: Sequence[int], platforms: Sequence[str]) -> Ran:
-    """``virtoll run`` of jobs that tell the hostile guests which attack is asked for."""
+    """One block, without a report, of jobs that tell the hostile guests which attack is asked for."""
     experiment = into / "hostile.yaml"
     jobs = "\n".join(f"  - {{workload: superpi, digits: {BASE + number}}}" for number in numbers)
     in_traffic = bool(IN_TRAFFIC & {RUN_ATTACKS[number] for number in numbers})
@@ -432,7 +432,7 @@ def ran(program: Path, into: Path, numbers: Sequence[int], platforms: Sequence[s
         "VIRTOLL_CACHE": str(program.parent / "cache"),
         "PYTHONPATH": str(ROOT / "src"),
     }
-    argv = [sys.executable, "-m", "virtoll", "run", str(experiment), "--into", str(into / "run")]
+    argv = [sys.executable, "-m", "virtoll", "campaign", "block", str(experiment), "--block", "1", "--into", str(into)]
     with watched_links() as found, tempfile.TemporaryFile() as output:
         process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=into)
         peak = 0.0
@@ -443,7 +443,8 @@ def ran(program: Path, into: Path, numbers: Sequence[int], platforms: Sequence[s
         output.seek(0)
         said = output.read().decode(errors="replace")
         seen = len(found)
-    trials = RunFolder.open(into / "run").latest_trials() if (into / "run").exists() else []
+    part = into / "block-1"
+    trials = RunFolder.open(part).latest_trials() if part.exists() else []
     return Ran(list(trials), said, process.returncode, peak, seen)
 
 
