@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import experiments, machine
@@ -155,13 +156,13 @@ def test_a_killed_run_is_resumed_with_each_trial_exactly_once(place: Playground)
 
 
 def test_a_study_killed_in_its_second_experiment_goes_on_there(root_place: Playground) -> None:
-    """``virtoll reproduce`` of two experiments in real labs: what was finished stays, and the page is of both."""
-    into, study = root_place.runs / "all", "schlosser2011"
+    """``virtoll reproduce`` of models and of real guests: what was finished stays, and the page is of both."""
+    into, study, jobs = root_place.runs / "all", "schlosser2011", [{"workload": "superpi", "digits": 1000}]
+    models: dict[str, Any] = {"platforms": [experiments.fake("a"), experiments.fake("b")], "baseline": "a", "blocks": 1}
+    given: tuple[dict[str, Any], ...] = ({"name": "first", **models}, {"name": "second", "blocks": 3})
     command: list[str | Path] = ["reproduce", study, "--into", into]
-    for name, blocks in (("first", 1), ("second", 3)):
-        jobs = [{"workload": "superpi", "digits": 1000}]
-        file = experiments.write(root_place.base, name=name, study=study, workloads=jobs, blocks=blocks)
-        command += ["--experiment", file]
+    for changed in given:
+        command += ["--experiment", experiments.write(root_place.base, study=study, workloads=jobs, **changed)]
     with root_place.start(*command) as running:
         running.wait_for("1/6 ")
         with machine.frozen(running.process.pid) as seen:
