@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import signal
@@ -94,8 +95,8 @@ def called(work: Callable[[], None]) -> Ended:
     return ended(started(work=work))
 
 
-def warm() -> None:
-    """Import once what the commands need."""
+def warm(*arguments: str | Path) -> None:
+    """Import once what the commands need; ``virtoll ARGUMENTS`` ends well here, so that its forks have all it makes."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     os.environ.update({"COLUMNS": "200", "NO_COLOR": "1"})
     import virtoll.campaign.drafts
@@ -110,6 +111,13 @@ def warm() -> None:
     import virtoll.runfolder.records
     import virtoll.runfolder.unpacking
     import virtoll.workloads  # noqa: F401
+
+    if arguments:  # not in a machine, which has no tests
+        from tests.support.commands import output_of
+
+        output_of(*arguments)
+    gc.collect()
+    gc.freeze()  # a fork that collects garbage would copy all of it
 
 
 def _run(arguments: list[str], changed: Mapping[str, str], out: int, err: int, work: Callable[[], None] | None) -> None:

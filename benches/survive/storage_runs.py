@@ -103,10 +103,13 @@ class Bench:
         self.experiment.write_text(EXPERIMENT, encoding="utf-8")
         return self
 
+    def measuring(self, into: Path) -> tuple[str | Path, ...]:
+        """The command that measures the campaign into a folder, or goes on with it; no report."""
+        return ("campaign", "block", self.experiment, "--block", f"1-{BLOCKS}", "--into", into)
+
     def measure(self, into: Path) -> Ended:
-        """Measure the campaign into a folder, or go on with it; no report."""
-        words = ("campaign", "block", self.experiment, "--block", f"1-{BLOCKS}", "--into", into)
-        return virtoll(*words, changed=self.variables)
+        """Do that."""
+        return virtoll(*self.measuring(into), changed=self.variables)
 
     def empty(self, name: str) -> Path:
         """A folder that is empty."""

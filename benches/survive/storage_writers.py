@@ -12,7 +12,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Final
 from benches.survive.faulty_disk import CHANGING, Fault, mounted
 from benches.survive.forked import Ended, ended, started
 from benches.survive.storage_runs import BLOCKS, PART, TRIALS, Bench, Tally, judge, stored, whole_once
+from tests.support.drawings import Blank, drawn_by
 
 from virtoll.cli.output import console
 from virtoll.cli.progress import Names, PlainProgress
@@ -46,7 +47,7 @@ def two_writers(bench: Bench, chance: random.Random, count: int) -> Tally:
         into = _begun(bench, chance)
         first, second = _PAIRS[number % len(_PAIRS)]
         beside = _BESIDE[number % len(_BESIDE)]
-        with mounted(into.parent, bench.place / "at", Fault(fsync_seconds=0.02)):
+        with drawn_by(Blank), mounted(into.parent, bench.place / "at", Fault(fsync_seconds=0.02)):
             there = bench.place / "at" / "c"
             ways = [started(*_words(bench, one, there), changed=bench.variables) for one in (first, second, beside)]
             ends = [ended(one) for one in ways]
@@ -139,43 +140,55 @@ class Clock:
 def clock(bench: Bench, chance: random.Random, count: int) -> Tally:
     """The clock is set by an hour after a trial that is drawn, forward and back in turns; nothing rests on it."""
     tally = Tally("clock set by an hour during a run")
-    for number in range(count):
-        step = 3600 if number % 2 == 0 else -3600
-        own = Clock(bench.empty("clock") / "clock")
-        own.set(0)
-        into = bench.empty("stepped")
-        ends = _stepped(bench, into, own, chance.randint(1, TRIALS - 1), step)
+    own = Clock(bench.empty("clock") / "clock")
+    own.set(0)
+    steps = [
+        Step(bench.empty(f"stepped-{number}"), chance.randint(1, TRIALS - 1), 3600 if number % 2 == 0 else -3600)
+        for number in range(count)
+    ]
+    ends = _stepped(bench, own, steps)
+    for step in steps:
         tally.cases += 1
         tally.hit += 1
         tally.told("run", ends)
-        begun = [one.started_realtime_ns or 0 for one in RunFolder.open(into / PART).trials()]
+        begun = [one.started_realtime_ns or 0 for one in RunFolder.open(step.into / PART).trials()]
         moved = max((later - one for one, later in pairwise(begun)), key=abs)
-        if abs(moved - step * 10**9) > _HOUR_NS // 2:
+        if abs(moved - step.seconds * 10**9) > _HOUR_NS // 2:
             tally.wrong.append(f"the clock was not set: {moved} ns")
-        judge(bench, into, [ends], tally)
-        tally.wrong += _derived(into / PART)
+        judge(bench, step.into, [ends], tally)
+        tally.wrong += _derived(step.into / PART)
     return tally
+
+
+@dataclass(frozen=True)
+class Step:
+    """A campaign's folder, after how many of its trials the clock is set, and by how many seconds."""
+
+    into: Path
+    after: int
+    seconds: int
 
 
 class Setting(PlainProgress):
     """Sets the clock after a trial."""
 
-    def __init__(self, part: Path, own: Clock, after: int, step: int) -> None:
-        """``after``: how many trials have ended; ``step``: s."""
+    def __init__(self, part: Path, own: Clock, step: Step) -> None:
+        """``part``: of the campaign whose trials are counted."""
         super().__init__(console(), Names(part))
-        self._own, self._after, self._step, self._ended = own, after, step, 0
+        self._own, self._step, self._ended = own, step, 0
 
     def trial_ends(self, trial: Trial, record: TrialRecord) -> None:
         """At once, so that the next trial begins with it."""
         super().trial_ends(trial, record)
         self._ended += 1
-        if self._ended == self._after:
-            self._own.set(self._step)
+        if self._ended == self._step.after:
+            self._own.set(self._step.seconds)
 
 
-def _stepped(bench: Bench, into: Path, own: Clock, after: int, step: int) -> Ended:
-    """The run as a process of its own, since a library is preloaded when a program begins."""
-    words = [str(own.file), str(after), str(step), str(bench.experiment), str(into)]
+def _stepped(bench: Bench, own: Clock, steps: Sequence[Step]) -> Ended:
+    """The campaigns one after the other in a process of its own: a library is preloaded when a program begins."""
+    words = [str(own.file), str(bench.experiment)]
+    words += [str(word) for step in steps for word in (step.into, step.after, step.seconds)]
     where = {**os.environ, **bench.variables, **own.variables, "PYTHONPATH": os.pathsep.join(sys.path[:2])}
     done = subprocess.run(
         [sys.executable, "-m", "benches.survive.storage_writers", *words],
@@ -187,8 +200,8 @@ def _stepped(bench: Bench, into: Path, own: Clock, after: int, step: int) -> End
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def _measured_here(file: str, after: str, step: str, experiment: str, into: str) -> None:
-    """In the process whose clock is libfaketime's: the campaign's blocks, as ``campaign block`` measures them."""
+def _measured_here(file: str, experiment: str, *words: str) -> None:
+    """In the process whose clock is libfaketime's: each campaign's blocks, as ``campaign block`` measures them."""
     from virtoll.campaign.parts import joined_campaign, part_of
     from virtoll.campaign.pipeline import measure
     from virtoll.campaign.preview import catalogue, plan_of
@@ -196,12 +209,14 @@ def _measured_here(file: str, after: str, step: str, experiment: str, into: str)
     from virtoll.runfolder.writer import writing
 
     parsed = parse_experiment(Path(experiment).read_text(encoding="utf-8"), Path(experiment), catalogue())
-    blocks = tuple(range(BLOCKS))
-    joined_campaign(Path(into), parsed, part_of(parsed, plan_of(parsed), blocks))
-    part = Path(into) / PART
-    progress = Setting(part, Clock(Path(file)), int(after), int(step))
-    with writing(part):
-        measure(parsed, part, ["virtoll"], progress, blocks=blocks)
+    blocks, clock = tuple(range(BLOCKS)), Clock(Path(file))
+    for into, after, seconds in zip(*[iter(words)] * 3, strict=True):
+        step = Step(Path(into), int(after), int(seconds))
+        clock.set(0)
+        joined_campaign(step.into, parsed, part_of(parsed, plan_of(parsed), blocks))
+        part = step.into / PART
+        with writing(part):
+            measure(parsed, part, ["virtoll"], Setting(part, clock, step), blocks=blocks)
 
 
 def _derived(part: Path) -> Iterator[str]:
@@ -227,7 +242,8 @@ def unlike_clocks(bench: Bench) -> Tally:
     (runs / "newest").mkdir()
     ahead = {"created_realtime_ns": time.time_ns() + _HOUR_NS, "run": "newest"}
     (runs / "newest" / "manifest.json").write_text(json.dumps(ahead), encoding="utf-8")
-    one = ended(started("run", bench.experiment, "--quiet", changed=bench.variables))
+    with drawn_by(Blank):
+        one = ended(started("run", bench.experiment, "--quiet", changed=bench.variables))
     tally.hit += "behind the run newest" in one.err
     tally.finished += TRIALS if one.code == 0 else 0
     if one.code or not tally.hit:
