@@ -29,6 +29,7 @@ from benches.survive.made_experiments import Made, experiments
 from benches.survive.odd_command_lines import commands, files, lines, reader, strange, words
 from benches.survive.tally import Extent, Tally, drawn, table, wrong
 from benches.survive.watched import STOPPED, Outcome, Place, preload, snapshot, watched
+from tests.support.drawings import Blank, drawn_by
 
 CODES: Final[Mapping[str, tuple[int, ...]]] = {
     "gate": (0, 2, 3, 4),
@@ -64,7 +65,8 @@ class Originals:
     def run(self) -> Path:
         """A finished run of models, without its report."""
         folder = self.place.allowed / "whole"
-        self._make("run", str(self._experiment), "--into", str(folder), "--quiet")
+        with drawn_by(Blank):
+            self._make("run", str(self._experiment), "--into", str(folder), "--quiet")
         shutil.rmtree(folder / "report")
         return folder
 

@@ -9,6 +9,7 @@ is found by comparing the folders before and after. ``preload`` imports what com
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
@@ -175,6 +176,13 @@ def preload() -> None:
         "zstandard",
     ):
         importlib.import_module(name)
+    from virtoll.platforms import EVERY_PLATFORM
+    from virtoll.workloads import WORKLOADS
+
+    for registry in (EVERY_PLATFORM, WORKLOADS):
+        tuple(registry.values())
+    gc.collect()
+    gc.freeze()  # a fork that collects garbage would copy all of it
 
 
 def snapshot(folder: Path) -> dict[str, str]:
