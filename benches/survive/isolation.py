@@ -111,7 +111,7 @@ class RunFailedError(Exception):
 
 
 def run(folder: Path, platforms: Sequence[str], count: int, seed: int, *, user: int | None = None) -> list[Row]:
-    """A run of these platforms, with the baseline, as this user (None: as who asks); its rows in their order."""
+    """All blocks of these platforms, with the baseline, as this user (None: as who asks); their rows in their order."""
     folder.mkdir(mode=0o755)
     wanted = list(dict.fromkeys(["native", *platforms]))
     file = folder / "isolation.yaml"
@@ -125,14 +125,16 @@ def run(folder: Path, platforms: Sequence[str], count: int, seed: int, *, user: 
         "rounds": 1,
     }
     file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
-    into = folder / "run"
+    blocks = "1" if count <= 1 else f"1-{count}"
+    into = folder / ("block-1" if count <= 1 else f"blocks-{blocks}")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "VIRTOLL_RUNS": str(folder)}
     become: list[str] = []
     if user is not None:
         os.chown(folder, user, user)
         environment["HOME"] = str(folder)
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--"]
-    command = [*become, sys.executable, "-m", "virtoll", "run", str(file), "--into", str(into), "--seed", str(seed)]
+    words = ["campaign", "block", str(file), "--block", blocks, "--into", str(folder), "--seed", str(seed)]
+    command = [*become, sys.executable, "-m", "virtoll", *words]
     finished = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
     if not into.is_dir():
         raise RunFailedError(

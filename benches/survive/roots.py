@@ -164,8 +164,9 @@ def complaints(root: Root, document: Mapping[str, Any]) -> Iterator[str]:
         yield "doctor --json printed no document"
     elif document["doctor"]["works"] is not root.measures:
         yield f"doctor says works: {document['doctor']['works']}"
-    if root.measures and document["reports"] != 1:
-        yield f"{document['reports']} reports of one run"
+    runs = sum(one["argv"][0] == "run" for one in document["calls"])
+    if root.measures and document["reports"] != runs:
+        yield f"{document['reports']} reports of {runs} runs"
     for one in document["left"]:
         yield f"left: {one}"
 

@@ -21,7 +21,7 @@ def test_confined_guests_reach_no_more_than_the_table_says(tmp_path: Path, capsy
     arguments = ["--seed", "18", "--count", "1", "--platforms", "native", "netns", "runc", "crun", "--keep", str(kept)]
     assert isolation.main([*arguments, "--user-platforms"]) == 0, capsys.readouterr().out
     assert_facts(capsys.readouterr().out, "seed: 18")
-    boots = {one.platform: one for one in RunFolder.open(kept / "root" / "run").boots()}
+    boots = {one.platform: one for one in RunFolder.open(kept / "root" / "block-1").boots()}
     assert {"native", "netns"} <= boots.keys()
     for name, boot in boots.items():
         attempts = (boot.facts or {})["reach"]["attempts"]

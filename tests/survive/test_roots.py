@@ -58,12 +58,18 @@ def test_where_busybox_has_the_names_of_what_makes_a_lab(tmp_path: Path, monkeyp
     assert_facts(refusal, "busybox's", *TOOLS_OF_A_LAB)
 
 
-@pytest.mark.parametrize("user", ["root", USER])
+BLOCK = ("campaign", "block", "/opt/short.yaml", "--block", "1", "--into", "runs")
+
+
+@pytest.mark.parametrize(
+    ("user", "commands"),
+    [("root", [BLOCK]), (USER, [("run", "/opt/short.yaml"), ("watch", "latest")])],
+    ids=["root", "user with a report"],
+)
 def test_a_system_of_busybox_with_tools_of_its_own_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str, commands: list[tuple[str, ...]]
 ) -> None:
     shown = bare(tmp_path / "root", monkeypatch, *TOOLS)
-    commands = [["run", "/opt/short.yaml"], ["watch", "latest"]]
     found = roots.session(Root("bare", Kind.BARE), tmp_path / "root", user, commands, shown, ("native", "netns"))
     assert found.wrong == []
     assert {name for name in found.trials if name.endswith(" ok")} == {"native ok", "netns ok"}
