@@ -47,6 +47,7 @@ from virtoll.runfolder.sums import SUMS, differences
 from virtoll.runfolder.unpacking import unpack
 from virtoll.runfolder.yaml_file import read_text, read_yaml
 
+pytestmark = pytest.mark.slow
 CASES = 8
 KINDS = {"experiment", "folder", "archive", "command line", "file"}
 FORMULA_WITH_MARKUP = '=HYPERLINK("<script>alert(1)</script>","y")'

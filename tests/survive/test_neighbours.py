@@ -16,6 +16,7 @@ from benches.survive.neighbours import HEAD, PARTS, why_alone
 from tests.support.commands import DEADLINE_SECONDS, environment
 from tests.support.repository import ROOT
 
+pytestmark = pytest.mark.slow
 SEED = "202"  # by chance: a state folder, a run folder, a current directory of root's, none of which is measured in
 TO_THE_END = {
     "current directory: run": "code",
@@ -31,7 +32,6 @@ def parts() -> list[str]:
 
 
 @pytest.mark.lab
-@pytest.mark.slow
 @pytest.mark.timeout(DEADLINE_SECONDS)
 def test_a_neighbour_reaches_nothing() -> None:
     chosen = [word for part in parts() for word in ("--part", part)]

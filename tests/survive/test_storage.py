@@ -38,6 +38,7 @@ from virtoll.runfolder.writer import is_written, writing
 from virtoll.stats.analysis import analyse
 from virtoll.stats.remaining import block_seconds
 
+pytestmark = pytest.mark.slow
 COSTS: dict[str, dict[str, float]] = {"native": {}, "native-again": {}, "netns": {}}
 _LIBRARY = list(Path("/usr/lib").glob("*/libfuse3.so*"))
 needs_fuse = pytest.mark.skipif(
