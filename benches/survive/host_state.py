@@ -11,9 +11,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.machine import lab_in
 
 _SETTINGS = ("net", "kernel", "vm")
 # What the kernel counts or draws there by itself, and the settings of hosts that others have spoken with.
@@ -34,11 +36,21 @@ class HostState:
 
     found: Mapping[str, str]
 
-    def differences(self, later: HostState) -> list[str]:
-        """What is otherwise later, with both values, in a line each."""
-        names = sorted({*self.found, *later.found})
-        changed = [name for name in names if self.found.get(name) != later.found.get(name)]
-        return [f"{name}: {self.found.get(name)!r}, then {later.found.get(name)!r}"[:400] for name in changed]
+    def differences(self, later: HostState, labs: Collection[str]) -> list[str]:
+        """What is otherwise later, with both values, in a line each; what bears the id of another lab is left out."""
+        changed = []
+        for name in sorted({*self.found, *later.found}):
+            before, after = (_without_others(state.found.get(name), labs) for state in (self, later))
+            if before != after:
+                changed.append(f"{name}: {before!r}, then {after!r}"[:400])
+        return changed
+
+
+def _without_others(text: str | None, labs: Collection[str]) -> str | None:
+    """A loop device, such as this, is in the list for as long as somebody else's lab needs it."""
+    if text is None:
+        return None
+    return "\n".join(line for line in text.splitlines() if lab_in(line) in (None, *labs))
 
 
 def host_state() -> HostState:

@@ -113,7 +113,13 @@ def experiment(platforms: Sequence[str], *, traffic: bool) -> str:
         {"platform": "libvirt", "uri": "lxc:///system", "label": name} if name == "libvirt-lxc" else name
         for name in platforms
     ]
-    forward = {"workload": "forward", "frame_size_bytes": [64], "sweep": "from-flat-out", "point_milliseconds": 100}
+    forward = {
+        "workload": "forward",
+        "frame_size_bytes": [64],
+        "sweep": "from-flat-out",
+        "point_milliseconds": 100,
+        "cpu_milliseconds": 0,
+    }
     jobs: list[dict[str, Any]] = [{"workload": "superpi", "digits": [10_000, 20_000, *([] if traffic else [40_000])]}]
     return experiments.text(
         platforms=entries,
@@ -136,7 +142,7 @@ def carry_out(case: Case, keep: Path | None = None) -> Outcome:
             outcome.said += "".join(traceback.format_exception(error))
         if keep is not None and outcome.wrong:
             shutil.copytree(place.runs, keep / str(case.number), dirs_exist_ok=True)
-    changed = before.differences(host_state())
+    changed = before.differences(host_state(), place.labs)
     outcome.left += len(changed)
     outcome.wrong += changed
     if keep is not None:
