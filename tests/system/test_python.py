@@ -114,7 +114,8 @@ def test_a_run_from_a_hostile_directory_executes_nothing_of_it(hostile: Path, tm
     experiment = write(tmp_path, platforms=[fake("a"), fake("b")], baseline="a", blocks=2)
     starter = [str(Path(sys.executable).with_name("virtoll"))]
     variables = environment(VIRTOLL_STATE=str(tmp_path / "state"))
-    for words in (["run", str(experiment), "--into", str(tmp_path / "r")], ["resume", str(tmp_path / "r")], ["clean"]):
+    measuring = ["campaign", "block", str(experiment), "--block", "1-2", "--into", str(tmp_path)]
+    for words in (measuring, ["resume", str(tmp_path / "blocks-1-2")], ["clean"]):
         finished = subprocess.run(
             [*starter, *words], cwd=hostile, env=variables, capture_output=True, text=True, check=False
         )
