@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.support import experiments, machine
+from tests.support.commands import in_process
+from tests.support.drawings import Blank, drawn_by
 from tests.support.facts import Command, assert_facts, refused
 from tests.support.playground import Playground, Running, kill_all
 
@@ -156,13 +158,16 @@ def test_a_killed_run_is_resumed_with_each_trial_exactly_once(place: Playground)
 
 
 def test_a_study_killed_in_its_second_experiment_goes_on_there(root_place: Playground) -> None:
-    """``virtoll reproduce`` of models and of real guests: what was finished stays, and the page is of both."""
+    """``virtoll reproduce`` of real guests after models: what was finished stays, and the page is of both."""
     into, study, jobs = root_place.runs / "all", "schlosser2011", [{"workload": "superpi", "digits": 1000}]
     models: dict[str, Any] = {"platforms": [experiments.fake("a"), experiments.fake("b")], "baseline": "a", "blocks": 1}
     given: tuple[dict[str, Any], ...] = ({"name": "first", **models}, {"name": "second", "blocks": 3})
     command: list[str | Path] = ["reproduce", study, "--into", into]
     for changed in given:
         command += ["--experiment", experiments.write(root_place.base, study=study, workloads=jobs, **changed)]
+    with drawn_by(Blank):
+        finished_before = in_process(*command[:6])
+    assert finished_before.returncode == 0, finished_before.stderr
     with root_place.start(*command) as running:
         running.wait_for("1/6 ")
         with machine.frozen(running.process.pid) as seen:
