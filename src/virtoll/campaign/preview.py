@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from virtoll.campaign.requirements import guests_beside, guests_side_by_side
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
-from virtoll.experiment.plan import Plan, Trial, estimate_seconds, make_plan
+from virtoll.experiment.plan import Plan, Trial, cells_of, estimate_seconds, make_plan
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.workloads import WORKLOADS, workload_of
 from virtoll.workloads.loads import image_of
@@ -62,13 +62,14 @@ def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice, *, warm_up
 
 def estimate(plan: Plan) -> float:
     """How long a plan will take here, in seconds."""
-    real = dict.fromkeys(t.workload for t in plan.trials if EVERY_PLATFORM[t.platform.platform].needs_lab)
+    cells = cells_of(plan.trials).values()
+    real = dict.fromkeys(t.workload for t in cells if EVERY_PLATFORM[t.platform.platform].needs_lab)
     trials = estimate_seconds(plan, whole_seconds, lambda choice: EVERY_PLATFORM[choice.platform].boot_seconds)
     for batch in plan.batches():
         first = batch[0]
         if first.scale is not None:  # one start is counted already
             trials += max(0.0, crowding(first) - 1) * EVERY_PLATFORM[first.platform.platform].boot_seconds
-    boots = {trial.platform.label: EVERY_PLATFORM[trial.platform.platform].boot_seconds for trial in plan.trials}
+    boots = {trial.platform.label: EVERY_PLATFORM[trial.platform.platform].boot_seconds for trial in cells}
     for batch in plan.batches():
         beside = guests_beside(batch).items()
         trials += sum(boots.get(label, _BOOT_SECONDS) * count for (label, _, _), count in beside)

@@ -16,7 +16,7 @@ from typing import Final
 from virtoll import units
 from virtoll.campaign.pinning import cpus_at_once, pinning_for
 from virtoll.experiment.model import Experiment, Image, Parameters, PlatformChoice
-from virtoll.experiment.plan import Plan, Trial
+from virtoll.experiment.plan import Plan, Trial, cells_of
 from virtoll.experiment.topology import Testbed
 from virtoll.host.guest_usage import available_bytes
 from virtoll.lab.data import IN_MEMORY, file_system_of
@@ -303,7 +303,14 @@ def why_not_there(choice: PlatformChoice, kind: type[Platform[Parameters]], cpu_
 
 def possible(plan: Plan, experiment: Experiment) -> Plan:
     """The plan without the trials that cannot run."""
-    return replace(plan, trials=tuple(trial for trial in plan.trials if why_impossible(trial, experiment) is None))
+    reasons = reasons_of(plan, experiment)
+    return replace(plan, trials=tuple(trial for trial in plan.trials if reasons[trial.number] is None))
+
+
+def reasons_of(plan: Plan, experiment: Experiment) -> dict[int, str | None]:
+    """By each trial's number why it cannot run; None: it can. Found once for each cell."""
+    reasons = {cell: why_impossible(trial, experiment) for cell, trial in cells_of(plan.trials).items()}
+    return {trial.number: reasons[trial.cell] for trial in plan.trials}
 
 
 def unmet(
@@ -339,7 +346,7 @@ def data_bytes(plan: Plan) -> int:
     """The most that workloads' files take at one time: of each guest that is up its largest, all guests together."""
     loads = max((data_bytes_of(one.condition.load) for one in plan.trials if one.condition is not None), default=0)
     beside = max((sum(guests_beside(batch).values()) for batch in plan.batches()), default=0)
-    peers = max((needs_of(trial).peer_data_bytes for trial in plan.trials), default=0)
+    peers = max((needs_of(trial).peer_data_bytes for trial in cells_of(plan.trials).values()), default=0)
     return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * beside + peers
 
 
@@ -373,7 +380,7 @@ def guests_side_by_side(trials: Iterable[Trial]) -> dict[tuple[str, Affinity], i
     Those that are not pinned are all others than its own, which is.
     """
     found: dict[tuple[str, Affinity], int] = {}
-    for trial in trials:
+    for trial in cells_of(trials).values():
         needs = needs_of(trial)
         key = trial.platform.label, needs.affinity
         more = needs.guests - (0 if needs.affinity == "unpinned" else 1)
@@ -396,7 +403,7 @@ def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:
     most = 0
     for batch in plan.batches():
         largest: dict[str, int] = {}
-        for trial in batch:
+        for trial in cells_of(batch).values():
             each = trial.scale.guests if trial.scale is not None else 1
             largest[trial.platform.label] = max(largest.get(trial.platform.label, 0), each * amount(needs_of(trial)))
         most = max(most, sum(largest.values()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -187,12 +188,12 @@ def plan(
     """
     asked = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
     checked = load(experiment, asked)
-    from virtoll.campaign.preview import estimate, plan_of, planned_trial
+    from virtoll.campaign.preview import estimate, plan_of
     from virtoll.campaign.progress import describe
-    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, possible, why_impossible
+    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, possible, reasons_of
 
     planned = plan_of(checked)
-    reasons = {trial.number: why_impossible(trial, checked) for trial in planned.trials}
+    reasons = reasons_of(planned, checked)
     held = possible(planned, checked)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     sizes = memory_at_once(held, checked)
@@ -217,7 +218,7 @@ def plan(
             "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
             "foreseen": asdict(foreseen) if foreseen else None,
             "warnings": warnings,
-            "trials": [{**asdict(planned_trial(trial)), "skipped": reasons[trial.number]} for trial in planned.trials],
+            "trials": _documents(planned, reasons),
         }
         print_json(document)
         return
@@ -240,6 +241,25 @@ def plan(
         say(memory_line(checked, sizes, bytes_of(sizes)))
     for warning in warnings:
         say(f"warning: {warning}")
+
+
+def _documents(planned: Plan, reasons: Mapping[int, str | None]) -> list[dict[str, Any]]:
+    """The trials for a program; a paper's are tens of thousands, of a few cells."""
+    from virtoll.campaign.preview import planned_trial
+    from virtoll.experiment.plan import cells_of
+
+    cells = {cell: asdict(planned_trial(trial)) for cell, trial in cells_of(planned.trials).items()}
+    return [
+        {
+            **cells[trial.cell],
+            "trial": trial.number,
+            "block": trial.block,
+            "round": trial.round,
+            "warm_up": trial.warm_up,
+            "skipped": reasons[trial.number],
+        }
+        for trial in planned.trials
+    ]
 
 
 def _kernel_download(checked: Experiment) -> KernelDownload | None:

@@ -22,7 +22,7 @@ and Brecht, ICPE 2017). ``order: paper`` runs them so all the same, to repeat wh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -58,6 +58,19 @@ class Trial:
     warm_up: bool = False
     condition: Condition | None = None
     scale: ScalePoint | None = None
+
+    @property
+    def cell(self) -> tuple[int, int, Condition | None, ScalePoint | None]:
+        """What the trials of a plan share that differ in their place alone: number, block, round and warm-up."""
+        return id(self.platform), id(self.workload), self.condition, self.scale  # the plan holds one of each
+
+
+def cells_of(trials: Iterable[Trial]) -> dict[object, Trial]:
+    """The first trial of each cell, in order."""
+    found: dict[object, Trial] = {}
+    for trial in trials:
+        found.setdefault(trial.cell, trial)
+    return found
 
 
 @dataclass(frozen=True)
@@ -265,5 +278,11 @@ def estimate_seconds(
     plan: Plan, trial_seconds: Callable[[Trial], float], boot_seconds: Callable[[PlatformChoice], float]
 ) -> float:
     """How long the plan will take, in seconds: each trial, and one start of each platform a batch."""
-    boots = [dict.fromkeys(trial.platform for trial in batch) for batch in plan.batches()]
-    return sum(map(trial_seconds, plan.trials)) + sum(boot_seconds(choice) for own in boots for choice in own)
+    each = {
+        (cell, trial.warm_up): trial_seconds(trial)
+        for warm_up in (False, True)
+        for cell, trial in cells_of(trial for trial in plan.trials if trial.warm_up == warm_up).items()
+    }
+    boots = [{trial.platform.label: trial.platform for trial in batch}.values() for batch in plan.batches()]
+    trials = sum(each[trial.cell, trial.warm_up] for trial in plan.trials)
+    return trials + sum(boot_seconds(choice) for own in boots for choice in own)
