@@ -324,9 +324,9 @@ def test_what_a_killed_run_left_is_cleaned_once(tmp_path: Path) -> None:
 @pytest.mark.lab
 @pytest.mark.root
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("platform", ["netns", "qemu-tcg:nic=e1000"])
-def test_a_shell_takes_commands_and_gives_its_status(platform: str) -> None:
-    finished = virtoll("shell", platform, stdin=b"echo $((20+3)) apples; ls /proc/1/exe\nexit 7\n")
+def test_a_shell_takes_commands_and_gives_its_status() -> None:
+    """In a machine, with a parameter; `test_a_shell_on_a_terminal` has one in namespaces."""
+    finished = virtoll("shell", "uml:transport=tap", stdin=b"echo $((20+3)) apples; ls /proc/1/exe\nexit 7\n")
     assert finished.returncode == 7, finished.stderr
     assert "23 apples" in finished.stdout
 

@@ -1,8 +1,8 @@
 """A wheel where nothing of ours is: pip installs it into bare roots, and there it plans, models and measures.
 
-The roots are a Debian 12 and a Debian 13, which then becomes no Debian: without apt, dpkg and their files, and with
-another os-release. Each has Python, its venv and runc besides what Debian requires. Kernel, network, image cache and
-pip's cache are this machine's.
+The roots are a Debian 12, a Debian 13 and the latter's files, which then become no Debian's: without apt, dpkg and
+their files, and with another os-release. Each has Python, its venv and runc besides what Debian requires. Kernel,
+network, image cache and pip's cache are this machine's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.bare_roots import bare, done_in, run_in
+from tests.support.bare_roots import bare, done_in, run_in, unpacked
 from tests.support.facts import assert_facts, assert_refused, missing_facts
 from tests.support.repository import ROOT
 from tests.support.wheels import build_wheel, copy_source
 
 pytestmark = [pytest.mark.root, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(1200)]
 INSTALLED = "/opt/virtoll/bin"
+VIRTOLL = f"{INSTALLED}/virtoll"
 INSTALL = ("apt-get", "install", "-y", "--no-remove", "--no-install-recommends")
 OF_DEBIAN = (
     *("usr/bin/apt*", "usr/bin/dpkg*", "usr/sbin/dpkg*", "usr/lib/apt", "usr/lib/dpkg", "usr/share/dpkg"),
@@ -62,21 +63,17 @@ def installed(root: Path, wheel: Path) -> None:
     done_in(root, *pip, "--no-index", wheel.name)
 
 
-def plans_and_models(root: Path, trials: int, *chosen: str) -> None:
-    """What needs no guest: the lists, a plan, and what is chosen of the experiment whose model has known faults."""
-    virtoll = f"{INSTALLED}/virtoll"
-    assert done_in(root, virtoll, "--version").startswith("virtoll ")
-    assert "netns" in done_in(root, virtoll, "list", "platforms")
-    assert_facts(done_in(root, virtoll, "plan", "quick"), "3 randomised blocks")
-    found = done_in(root, virtoll, "run", "models", *chosen)
-    assert_facts(found, f"{trials} of {trials}")
-    assert re.search(r"model-cost-25 .*\b2\d % slower", found)
+def plans(root: Path) -> None:
+    """What needs no guest: the lists and a plan."""
+    assert done_in(root, VIRTOLL, "--version").startswith("virtoll ")
+    assert "netns" in done_in(root, VIRTOLL, "list", "platforms")
+    assert_facts(done_in(root, VIRTOLL, "plan", "quick"), "3 randomised blocks")
 
 
 def measures(root: Path) -> None:
     """A run of seconds on the host itself, in namespaces and in containers: each trial is good."""
     (root / "root/short.yaml").write_text(SHORT, encoding="ascii")
-    done_in(root, f"{INSTALLED}/virtoll", "run", "short.yaml")
+    done_in(root, VIRTOLL, "run", "short.yaml")
     (trials,) = (root / "root/runs").glob("*-short-*/trials.jsonl")
     records = [json.loads(line) for line in trials.read_text(encoding="utf-8").splitlines()]
     good = {(one["platform"], one["workload"]) for one in records if one["status"] == "ok"}
@@ -96,17 +93,21 @@ def stop_being_debian(root: Path) -> None:
 def what_is_missing(root: Path) -> str:
     """The one line by which a run is refused there: it names the program, its package and the command."""
     (root / "root/short.yaml").write_text(SHORT, encoding="ascii")
-    finished = run_in(root, f"{INSTALLED}/virtoll", "run", "short.yaml")
+    finished = run_in(root, VIRTOLL, "run", "short.yaml")
     assert_refused(finished, "ip", "iproute2", "'virtoll setup'")
     (line,) = finished.stderr.splitlines()
     return line
 
 
 @pytest.mark.extended
-def test_in_a_bare_debian_12_what_the_message_names_is_enough(wheel: Path, tmp_path: Path) -> None:
-    root = bare(tmp_path / "root", "bookworm")
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_in_a_bare_debian_what_the_message_names_is_enough(suite: str, wheel: Path, tmp_path: Path) -> None:
+    root = bare(tmp_path / "root", suite)
     installed(root, wheel)
-    plans_and_models(root, 420)
+    plans(root)
+    found = done_in(root, VIRTOLL, "run", "models")
+    assert_facts(found, "420 of 420")
+    assert re.search(r"model-cost-25 .*\b2\d % slower", found)
     message = what_is_missing(root)
     named = [name for name in ("iproute2", "mount", "util-linux") if not missing_facts(message, name)]
     done_in(root, "apt-get", "update")
@@ -114,14 +115,16 @@ def test_in_a_bare_debian_12_what_the_message_names_is_enough(wheel: Path, tmp_p
     measures(root)
 
 
-def test_a_bare_debian_13_plans_and_without_debian_it_measures(wheel: Path, tmp_path: Path) -> None:
-    """One root and one installation: what is measured needs nothing of Debian, so it is measured where that is gone."""
-    root = bare(tmp_path / "root", "trixie")
+def test_without_ip_it_plans_and_models_and_without_debian_it_measures(wheel: Path, tmp_path: Path) -> None:
+    """The programs of a Debian 13, first without `ip`, then with it and without what makes a Debian of them."""
+    root = unpacked(tmp_path / "root", "trixie", "iproute2", "mount")
     installed(root, wheel)
-    plans_and_models(root, 40, "--platform", "model,model-again,model-cost-25", "--workload", "superpi")
+    ip = (root / "usr/bin/ip").rename(root / "ip")
+    plans(root)
+    models = ("campaign", "block", "models", "--block", "1", "--into", "campaign", "--workload", "superpi")
+    done_in(root, VIRTOLL, *models)
     assert what_is_missing(root)
-    done_in(root, "apt-get", "update")
-    done_in(root, *INSTALL, "iproute2")
+    ip.rename(root / "usr/bin/ip")
     stop_being_debian(root)
-    assert_facts(done_in(root, f"{INSTALLED}/virtoll", "plan", "quick"), "3 randomised blocks")
+    assert_facts(done_in(root, VIRTOLL, "plan", "quick"), "3 randomised blocks")
     measures(root)

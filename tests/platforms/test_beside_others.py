@@ -12,7 +12,7 @@ from tests.support.facts import assert_facts
 from tests.support.guests import right_or_too_short
 from tests.support.playground import kill_all, playground
 from tests.support.present import present
-from tests.support.real_run import run_experiment
+from tests.support.real_run import measure_experiment, measuring
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
@@ -21,7 +21,7 @@ from virtoll.workloads.loads import gone_still, not_sent_through
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 # It lasts until somebody has looked at what runs beside it.
-LONG = {"workload": "forkwait", "processes": 4_000}
+LONG = {"workload": "forkwait", "processes": 2_000}
 
 
 def asked(**changed: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> Non
         # So long that on a busy host, too, a program of a neighbour uses a tick of CPU time (10 ms) meanwhile.
         workloads=[{"workload": "forkwait", "processes": 1_000}],
     )
-    folder = run_experiment(tmp_path, **wanted)
+    folder = measure_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()
     assert [(one.condition, one.status, one.reason) for one in trials if not right_or_too_short(one)] == []
     assert all(not one.neighbours for one in trials if one.condition is None)
@@ -89,7 +89,8 @@ def test_a_killed_neighbour_costs_its_trial_and_is_named() -> None:
     with playground(root=True) as place:
         file = place.base / "beside.yaml"
         file.write_text(experiments.text(**asked(neighbours=["light"], workloads=[LONG])))
-        with place.start("run", file) as running:
+        arguments, measured = measuring(file)
+        with place.start(*arguments) as running:
             found: list[machine.Process] = []
 
             def loaded() -> bool:
@@ -102,8 +103,7 @@ def test_a_killed_neighbour_costs_its_trial_and_is_named() -> None:
             kill_all([guest])
             assert running.end() == 0, running.said
             place.check_clean(seen, running.token)
-        (path,) = place.runs.iterdir()
-        trials = RunFolder.open(path).latest_trials()
+        trials = RunFolder.open(measured).latest_trials()
         (failed,) = [one for one in trials if not right_or_too_short(one)]
         assert (failed.status, failed.condition and failed.condition.load) == ("failed", "light")
         assert_facts(failed.reason or "", "light load, same CPUs", "beside-netns/0/2")
@@ -117,15 +117,15 @@ def test_no_load_outlives_a_run_that_is_killed() -> None:
         file = place.base / "beside.yaml"
         conditions = ["heavy", {"load": "forward", "rate_share": 0.5}]
         file.write_text(experiments.text(**asked(neighbours=conditions, workloads=[LONG])))
-        with place.start("run", file) as running:
+        arguments, measured = measuring(file)
+        with place.start(*arguments) as running:
             running.wait_until(lambda: stress_of(machine.family(running.process.pid)) is not None, "a load")
             seen = machine.family(running.process.pid)
             assert sum(one.argv[:1] == ("stress",) for one in seen.processes) > 1
             running.process.kill()
             running.end()
             place.check_clean(seen, running.token)
-        (path,) = place.runs.iterdir()
-        assert all(right_or_too_short(one) for one in RunFolder.open(path).trials())
+        assert all(right_or_too_short(one) for one in RunFolder.open(measured).trials())
 
 
 def test_limits_of_its_own_hold_a_guest_that_is_measured_and_one_beside_it(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_limits_of_its_own_hold_a_guest_that_is_measured_and_one_beside_it(tmp_p
         neighbours=[{"load": "idle", "platform": ["runc", "held"]}],
         workloads=[{"workload": "superpi", "digits": 2000}],
     )
-    folder = run_experiment(tmp_path, **wanted)
+    folder = measure_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()
     assert [(one.condition, one.status, one.reason) for one in trials if not right_or_too_short(one)] == []
     assert {(one.platform, *(beside.platform for beside in one.neighbours)) for one in trials} >= {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.support.commands import virtoll
 from tests.support.drawings import Blank, drawn_by
 from tests.support.facts import assert_facts
 from tests.support.playground import kill_all, playground
+from tests.support.real_run import measure_experiment, measuring
 
 from virtoll.report import build_report
 from virtoll.runfolder.explain_records import ObservedTrial
@@ -27,12 +30,11 @@ SWEEP = {"sweep": "from-flat-out", "first_rate_frames_per_second": 2000, "rate_f
 FORWARD = {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 50, "cpu_milliseconds": 0, **SWEEP}
 
 
-def experiment(folder: Path, **changed: Any) -> Path:
-    given = {"guest": {"vcpus": 1, "memory": "128MiB"}, "blocks": 1, "baseline": "native", **changed}
-    return experiments.write(folder, **given)
+# So small that it bites on a busy host, too, which itself leaves a guest little of a CPU.
+HELD = [{"platform": name, "label": f"held-{name}", "cpu_max": 0.02} for name in ("native", "runc")]
 
 
-def counts(observed: tuple[ObservedTrial, ...], workload: str) -> dict[str, dict[str, float]]:
+def counts(observed: Sequence[ObservedTrial], workload: str) -> dict[str, dict[str, float]]:
     """By platform, what a job or a frame has."""
     return {one.platform: per_unit(one) for one in observed if one.workload == workload}
 
@@ -46,43 +48,78 @@ def counted_or_named(one: ObservedTrial, name: str) -> float | None:
 
 @pytest.fixture(scope="module")
 def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two blocks with every kind of guest."""
-    base = tmp_path_factory.mktemp("every-kind")
-    file = experiment(
-        base,
-        platforms=list(PLATFORMS),
-        blocks=2,
-        workloads=[FORWARD, {"workload": "forkwait", "processes": PROCESSES}, {"workload": "superpi", "digits": 1000}],
-        skip=["netns:superpi", "runc:superpi", "qemu-tcg:superpi"],
+    """A run with every kind of guest, two of which a quota holds back in a job that the others do not run."""
+    folder = measure_experiment(
+        tmp_path_factory.mktemp("every-kind"),
+        platforms=[*PLATFORMS, *HELD],
+        guest={"vcpus": 1, "memory": "128MiB"},
+        blocks=1,
+        baseline="native",
+        workloads=[
+            FORWARD,
+            {"workload": "forkwait", "processes": PROCESSES},
+            {"workload": "superpi", "digits": 30_000},
+        ],
+        skip=["held-*:for*", *(f"{name}:superpi" for name in PLATFORMS)],
     )
-    ran = virtoll("run", file, "--into", base / "run")
-    assert ran.returncode == 0, ran.stderr
-    return base / "run"
+    return folder.path
 
 
-def test_two_blocks_with_every_kind_of_guest_are_ok(every_kind: Path) -> None:
-    """Interfaces of the second block have the names and addresses of the first one's."""
+def test_a_block_with_every_kind_of_guest_is_ok(every_kind: Path) -> None:
     folder = RunFolder.open(every_kind)
     assert [(trial.platform, trial.workload, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
-    assert len(folder.trials()) == 18
+    assert len(folder.trials()) == 2 * len(PLATFORMS) + len(HELD)
     for trial in folder.trials():
         asked = [point.intended_rate_frames_per_second for point in trial.points or ()]
         assert not asked or (asked[0] is None and set(asked[1:]) <= {2000.0 * 64**step for step in range(24)})
         assert len(asked) == len(set(asked)) != 1, "flat out, and at least one rate of the grid"
     boots = folder.boots()
     assert {boot.status for boot in boots} == {"ok"}
-    assert len(boots) == len({boot.boot for boot in boots}) == 8
+    assert len(boots) == len({boot.boot for boot in boots}) == len(PLATFORMS) + len(HELD)
     assert len({boot.facts["agent_sha256"] for boot in boots if boot.facts}) == 1
     assert folder.state().state == "complete"
     roles = {command.role for command in folder.commands()}
-    assert {"network peer", "probe", "guest runc/1", "guest qemu-tcg/0"} <= roles
+    assert {"network peer", "probe", "guest runc/0", "guest qemu-tcg/0"} <= roles
 
 
-def test_what_every_kind_of_guest_certainly_does_is_counted(every_kind: Path) -> None:
-    explained = virtoll("explain", every_kind, "--trials", "1", "--json", "--only", "*:for*")
-    assert explained.returncode == 0, explained.stderr
-    folder = RunFolder.open(every_kind).explanations
-    observed = folder.observed()
+@dataclass(frozen=True)
+class Explained:
+    """A run that was explained twice, once to the end: what the first left when it was killed, and what is there now.
+
+    ``differences``: in the run folder, after the first and after the second.
+    """
+
+    run: Path
+    left: list[str]
+    kept: tuple[ObservedTrial, ...]
+    observed: tuple[ObservedTrial, ...]
+    differences: tuple[tuple[str, ...] | None, ...]
+    document: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def explained(every_kind: Path) -> Iterator[Explained]:
+    """The run of every kind; the first explanation is killed after three trials at least."""
+    with playground(root=True) as place:
+        run = Path(shutil.copytree(every_kind, place.runs / "run"))
+        explanations = RunFolder.open(run).explanations
+        chosen = ("--only", "*:forkwait", "--platform", "native", "--platform", "netns")
+        with place.start("explain", run, "--trials", "30", *chosen) as running:
+            running.wait_until(lambda: len(explanations.observed()) >= 3, "three observed trials")
+            seen = machine.family(running.process.pid)
+            kill_all([one for one in seen.processes if one.pid == running.process.pid])
+            running.process.wait()
+            left, _ = place.settle(seen, running.token)
+        kept, unlike = RunFolder.open(run).explanations.observed(), differences(run)
+        finished = virtoll("explain", run, "--trials", "2", "--json", "--only", "*:for*", "--only", "held-*:superpi")
+        assert finished.returncode == 0, finished.stderr
+        observed = RunFolder.open(run).explanations.observed()
+        whole = (unlike, differences(run))
+        yield Explained(run, left, kept, observed, whole, json.loads(finished.stdout))
+
+
+def test_what_every_kind_of_guest_certainly_does_is_counted(explained: Explained) -> None:
+    observed = [one for one in explained.observed if one.workload != "superpi"]
     assert {(one.platform, one.workload, one.status, one.reason) for one in observed} == {
         (platform, workload, "ok", None) for platform in PLATFORMS for workload in ("forward", "forkwait")
     }
@@ -96,21 +133,20 @@ def test_what_every_kind_of_guest_certainly_does_is_counted(every_kind: Path) ->
             assert one.jobs is None
             assert all(span.forwarded_frames for span in one.spans)
             switches = "kernel_thread_switches" in per_unit(one)
-            assert switches or one.platform == "qemu-tcg" or "kernel threads" in one.uncounted or _sent_by_peer(folder)
+            unswitched = "kernel threads" in one.uncounted or _sent_by_peer(RunFolder.open(explained.run))
+            assert switches or one.platform == "qemu-tcg" or unswitched
     translated = counts(observed, "forkwait")["qemu-tcg"]
     assert translated["translated_blocks"] > 0 or "translated_blocks" in _of(observed, "qemu-tcg").uncounted
     assert all(
         "translated_blocks" not in found for name, found in counts(observed, "forkwait").items() if name != "qemu-tcg"
     )
-    document = json.loads(explained.stdout)
-    assert any("qemu-tcg" in text for one in document["explanations"] for text in one["sentences"])
-    assert differences(every_kind) == ()
+    assert any("qemu-tcg" in text for one in explained.document["explanations"] for text in one["sentences"])
     with drawn_by(Blank):
-        page = build_report(every_kind).path
+        page = build_report(explained.run).path
     assert '<section id="why" ' in page.read_text(encoding="utf-8")
 
 
-def _of(observed: tuple[ObservedTrial, ...], platform: str) -> ObservedTrial:
+def _of(observed: Sequence[ObservedTrial], platform: str) -> ObservedTrial:
     return next(one for one in observed if one.platform == platform and one.workload == "forkwait")
 
 
@@ -119,17 +155,10 @@ def _sent_by_peer(folder: RunFolder) -> bool:
     return any(boot.forwarding is not None and boot.forwarding.means is None for boot in folder.boots())
 
 
-def test_a_quota_that_bites_is_counted(tmp_path: Path) -> None:
-    file = experiment(
-        tmp_path,
-        platforms=["native", "runc"],
-        # So small that it bites on a busy host, too, which itself leaves a guest little of a CPU.
-        guest={"vcpus": 1, "memory": "128MiB", "cpu_quota": 0.02},
-        workloads=[{"workload": "superpi", "digits": 30_000}],
-    )
-    assert virtoll("run", file, "--into", tmp_path / "run").returncode == 0
-    assert virtoll("explain", tmp_path / "run", "--trials", "1").returncode == 0
-    for one in RunFolder.open(tmp_path / "run").explanations.observed():
+def test_a_quota_that_bites_is_counted(explained: Explained) -> None:
+    held = [one for one in explained.observed if one.workload == "superpi"]
+    assert {one.platform for one in held} == {one["label"] for one in HELD}
+    for one in held:
         found = per_unit(one)
         if one.status == "ok" and "throttling" not in one.uncounted:
             assert found["throttled_periods"] > 0
@@ -138,14 +167,14 @@ def test_a_quota_that_bites_is_counted(tmp_path: Path) -> None:
 
 def test_an_ordinary_user_is_told_what_needs_root() -> None:
     with playground(root=False) as place:
-        file = experiment(
-            place.runs, platforms=["native", "netns"], workloads=[{"workload": "forkwait", "processes": PROCESSES}]
-        )
-        run = place.run("run", file, "--into", place.runs / "run")
+        workloads = [{"workload": "forkwait", "processes": PROCESSES}]
+        guest = {"vcpus": 1, "memory": "128MiB"}
+        arguments, measured = measuring(experiments.write(place.runs, blocks=1, guest=guest, workloads=workloads))
+        run = place.run(*arguments)
         assert run.process.returncode == 0, run.said
-        explained = place.run("explain", place.runs / "run", "--trials", "1")
+        explained = place.run("explain", measured, "--trials", "1")
         assert explained.process.returncode == 0, explained.said
-        observed = RunFolder.open(place.runs / "run").explanations.observed()
+        observed = RunFolder.open(measured).explanations.observed()
         assert {(one.platform, one.status) for one in observed} == {("native", "ok"), ("netns", "ok")}
         for one in observed:
             assert per_unit(one)["minor_faults"] >= PROCESSES, "its own processes need no right"
@@ -154,24 +183,11 @@ def test_an_ordinary_user_is_told_what_needs_root() -> None:
         assert_facts(explained.said, "root")
 
 
-def test_a_kill_in_the_middle_keeps_what_was_observed_and_leaves_nothing(every_kind: Path) -> None:
-    chosen = ("--only", "*:forkwait", "--platform", "native", "--platform", "netns")
-    with playground(root=True) as place:
-        shutil.copytree(every_kind, place.runs / "run", ignore=shutil.ignore_patterns("explain", "report"))
-        with place.start("explain", place.runs / "run", "--trials", "30", *chosen) as running:
-            explanations = RunFolder.open(place.runs / "run").explanations
-            running.wait_until(lambda: len(explanations.observed()) >= 3, "three observed trials")
-            seen = machine.family(running.process.pid)
-            kill_all([one for one in seen.processes if one.pid == running.process.pid])
-            running.process.wait()
-            place.check_clean(seen, running.token)
-        kept = RunFolder.open(place.runs / "run").explanations.observed()
-        assert len(kept) >= 3
-        assert differences(place.runs / "run") == ()
-        again = place.run("explain", place.runs / "run", "--trials", "2", *chosen)
-        assert again.process.returncode == 0, again.said
-        observed = RunFolder.open(place.runs / "run").explanations.observed()
-        assert observed[: len(kept)] == kept
-        assert {(one.platform, one.repetition) for one in observed} >= {
-            (name, number) for name in ("native", "netns") for number in (0, 1)
-        }
+def test_a_kill_in_the_middle_keeps_what_was_observed_and_leaves_nothing(explained: Explained) -> None:
+    assert not explained.left, "\n".join(explained.left)
+    assert len(explained.kept) >= 3
+    assert explained.differences == ((), ())
+    assert explained.observed[: len(explained.kept)] == explained.kept
+    assert {(one.platform, one.repetition) for one in explained.observed} >= {
+        (name, number) for name in ("native", "netns") for number in (0, 1)
+    }

@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 GUESTS = 3
 # The one lasts until somebody has looked at the guests, the other until the run is ended.
-LONG = {"workload": "forkwait", "processes": 10_000}
+LONG = {"workload": "forkwait", "processes": 5_000}
 ENDLESS = {"workload": "forkwait", "processes": 2_000_000}
 SHORT = {"workload": "forkwait", "processes": 500}
-BEGUN_NS = 200_000_000
+BEGUN_NS = 100_000_000
 
 
 def asked(**changed: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
 
     CPU use is read around the job of one guest; the other one works while one's processes would be read.
     """
-    jobs = [{"workload": "superpi", "digits": 131_072}, {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2}]
+    jobs = [{"workload": "superpi", "digits": 65_536}, {"workload": "zfg", "size_bytes": 1_048_576, "rounds": 2}]
     labels = ("native", "runc", "uml")
     wanted = asked(scale={"guests": [1, 2]}, platforms=list(labels), baseline="native", workloads=jobs)
     folder = measure_experiment(tmp_path, **wanted)
@@ -162,7 +162,8 @@ def test_no_guest_outlives_a_run_that_is_ended(how: signal.Signals) -> None:
     with playground(root=True) as place:
         file = place.base / "at-once.yaml"
         file.write_text(experiments.text(**asked(workloads=[ENDLESS])))
-        with place.start("run", file) as running:
+        arguments, _ = measuring(file)
+        with place.start(*arguments) as running:
             running.wait_until(working(running), "three guests at work")
             seen = machine.family(running.process.pid)
             running.process.send_signal(how)

@@ -11,7 +11,7 @@ from tests.support import experiments
 from tests.support.commands import virtoll
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.present import present
-from tests.support.real_run import run_experiment
+from tests.support.real_run import measure_experiment
 
 from virtoll.runfolder.store import RunFolder
 
@@ -63,7 +63,7 @@ def test_another_build_of_runc_is_measured_beside_the_hosts_own(tmp_path: Path) 
 
 @pytest.mark.skipif(shutil.which("crun") is None, reason="needs crun: it is the other runtime")
 def test_another_runtime_is_measured_beside_the_first(tmp_path: Path) -> None:
-    folder = run_experiment(
+    folder = measure_experiment(
         tmp_path,
         platforms=["native", {"platform": "oci", "runtime": "runc", "label": "container"}],
         blocks=1,

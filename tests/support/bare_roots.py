@@ -42,6 +42,13 @@ def bare(folder: Path, suite: str) -> Path:
     return folder
 
 
+def unpacked(folder: Path, suite: str, *packages: str) -> Path:
+    """The files of such a Debian and of some packages: its programs run, and apt is of no use."""
+    fresh.make_root(folder, suite, [*GIVEN, *packages], configured=False)
+    fresh.trust_authorities(folder)
+    return folder
+
+
 def _pip_cache() -> Path:
     """Where pip keeps what it downloaded: only the first of all tests needs the network for it."""
     folder = Path(os.environ.get("PIP_CACHE_DIR", "~/.cache/pip")).expanduser()
