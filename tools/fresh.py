@@ -90,7 +90,8 @@ def make_root(
     inherited = {name: text for name, text in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
     if subprocess.run(_apart(command), env=inherited, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         raise FreshError(f"mmdebstrap could not install Debian {suite}, see above: check the network")
-    if not configured:
+    if not configured:  # what base-files and base-passwd make then
+        (root / "mnt").mkdir()
         for name in ("passwd", "group"):
             shutil.copyfile(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
     for file in _HOST_FILES:

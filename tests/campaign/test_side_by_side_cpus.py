@@ -14,6 +14,7 @@ from tests.support.experiments import fake
 from tests.support.facts import assert_facts
 from tests.support.machine import why_not_pinned
 from tests.support.model_runs import measured
+from tests.support.real_run import measure_experiment
 
 from virtoll.campaign.pinning import Pinning, choose_pinning
 from virtoll.campaign.preview import plan_of
@@ -21,7 +22,6 @@ from virtoll.campaign.requirements import guests_side_by_side, memory_at_once, w
 from virtoll.experiment.model import Experiment
 from virtoll.report.build import load
 from virtoll.runfolder.conditions import Affinity
-from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import analyse
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -185,9 +185,7 @@ def test_real_guests_side_by_side_are_on_their_cpus(tmp_path: Path) -> None:
         {"workload": "transmitters", "rate_frames_per_second": 200, "affinity": "unpinned"},
     ]
     changed = {"platforms": ["netns"], "baseline": "netns", "blocks": 1, "rounds": 1, "workloads": workloads}
-    finished = in_process("run", experiments.write(tmp_path, **changed), "--into", tmp_path / "run", runs=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    folder, cpus = RunFolder.open(tmp_path / "run"), tuple(sorted(os.sched_getaffinity(0)))
+    folder, cpus = measure_experiment(tmp_path, **changed), tuple(sorted(os.sched_getaffinity(0)))
     boots = {boot.boot: boot for boot in folder.boots()}
     for trial in folder.latest_trials():
         affinity = trial.parameters["affinity"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import get_args
+from unittest import mock
 
 import pytest
 from tests.support.commands import environment, in_process
@@ -25,27 +27,15 @@ PAGE = ROOT / "docs" / "python.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-PROGRAM = """
-import contextlib, json, sys
-for number, example in enumerate(json.loads(sys.argv[1])):
-    with open(f"{number}.txt", "w") as file, contextlib.redirect_stdout(file):
-        exec(compile(example, f"example {number}", "exec"), {"__name__": "__main__"})
-"""
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the page's examples have run, each with names of its own; what each printed is in a file."""
     place = tmp_path_factory.mktemp("examples")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(EXAMPLES)],
-        cwd=place,
-        env=environment(VIRTOLL_RUNS=str(place), VIRTOLL_CACHE=str(place / "cache")),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    variables = environment(VIRTOLL_RUNS=str(place), VIRTOLL_CACHE=str(place / "cache"))
+    with contextlib.chdir(place), mock.patch.dict(os.environ, variables, clear=True):
+        for number, example in enumerate(EXAMPLES):
+            with Path(f"{number}.txt").open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+                exec(compile(example, f"example {number}", "exec"), {"__name__": "__main__"})
     return place
 
 

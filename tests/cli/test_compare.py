@@ -14,6 +14,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import in_process
 from tests.support.facts import assert_facts, assert_refused, refused
+from tests.support.model_runs import measured
 from tests.support.synthetic_run import Truth, write
 
 from virtoll.advise.slower import slower_limit
@@ -50,17 +51,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     content = json.loads((other / "manifest.json").read_text())
     kernel = {**content["host"], "fingerprint": "0" * 64, "kernel": "6.12.0 #1 SMP x86_64"}
     changed_manifest(other, host=kernel, agent={**(content["agent"] or {}), "sha256": "f" * 64})
-    two = experiments.write(
-        folder,
+    two = experiments.parsed(
         name="two",
         platforms=[experiments.fake("host", seed=1), experiments.fake("box", seed=2)],
         baseline="host",
         workloads=["superpi", "masr"],
         blocks=3,
         rounds=3,
+        against=["cost=1.1"],
     )
-    ran = in_process("run", two, "--into", folder / "two", "--against", "cost=1.1", "--quiet")
-    assert ran.returncode == 0, ran.stderr
+    measured(two, folder / "two")
     return folder
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -31,28 +31,49 @@ made_by_mmdebstrap = [
 ]
 
 
-@pytest.fixture
-def mirror(tmp_path: Path) -> Mirror:
+def example_mirror(folder: Path) -> Mirror:
     """With the package `word`, which needs `needed`."""
-    (tmp_path / "mirror").mkdir()
-    made = Mirror(tmp_path / "mirror")
+    folder.mkdir()
+    made = Mirror(folder)
     made.add("word", depends="needed")
     made.add("needed", licence="Under the GPL: /usr/share/common-licenses/GPL-2.\n")
     return made
 
 
-Build = Callable[..., GuestImage]
+@dataclass(frozen=True)
+class Build:
+    """What the image full is built of; it also reads the machine's own cache, for the kernel."""
+
+    folder: Path
+    mirror: Mirror
+
+    @property
+    def cache(self) -> Cache:
+        machine = default_cache()
+        return Cache(self.folder / "cache", (machine.home, *machine.others))
+
+    def image(self, *names: str, agent: str = "agent", offline: bool = False) -> GuestImage:
+        """The image full with other packages and such an agent, which is never started."""
+        program = self.folder / agent
+        program.write_bytes(f"\x7fELF {agent}".encode())
+        program.chmod(0o755)
+        recipe = self.mirror.recipe(*(names or ("word",)))
+        return prepare_image("full", kernel=True, cache=self.cache, agent=program, recipe=recipe, offline=offline)
 
 
 @pytest.fixture
-def build(mirror: Mirror, backed_cache: Cache, fake_agent: Path) -> Build:
-    """The image full with other packages."""
+def build(tmp_path: Path) -> Build:
+    """Nothing is built yet."""
+    return Build(tmp_path, example_mirror(tmp_path / "mirror"))
 
-    def built(*names: str, cache: Cache = backed_cache, offline: bool = False) -> GuestImage:
-        recipe = mirror.recipe(*(names or ("word",)))
-        return prepare_image("full", kernel=True, cache=cache, agent=fake_agent, recipe=recipe, offline=offline)
 
-    return built
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """The image of `word` is built; tests change nothing of it."""
+    folder = tmp_path_factory.mktemp("built")
+    made = Build(folder, example_mirror(folder / "mirror"))
+    made.image()
+    return made
 
 
 def silent(_: str) -> None:
@@ -64,11 +85,11 @@ class TestBuilt:
 
     pytestmark = made_by_mmdebstrap
 
-    def test_it_holds_the_packages_the_agent_and_nothing_of_this_host(self, build: Build, fake_agent: Path) -> None:
-        image = build()
+    def test_it_holds_the_packages_the_agent_and_nothing_of_this_host(self, built: Build) -> None:
+        image = built.image()
         for name in ("word", "needed"):
             assert (image.root / f"usr/share/{name}/word").read_text(encoding="ascii") == f"from {name}\n"
-        assert (image.root / "init").read_bytes() == fake_agent.read_bytes()
+        assert (image.root / "init").read_bytes() == (built.folder / "agent").read_bytes()
         assert {"data", "dev", "proc", "run", "sys", "tmp"} <= {path.name for path in image.root.iterdir()}
         assert list((image.root / "dev").iterdir()) == []
         assert (image.root / "etc/hostname").read_text(encoding="ascii") == "guest\n"
@@ -82,8 +103,8 @@ class TestBuilt:
         assert image.tools["wanted"] == ["word"]
         assert image.tools["bytes"] > 0
 
-    def test_a_machine_is_given_it_as_a_disk_and_not_in_memory(self, build: Build, cache: Cache) -> None:
-        image = build()
+    def test_a_machine_is_given_it_as_a_disk_and_not_in_memory(self, built: Build, cache: Cache) -> None:
+        image = built.image()
         assert image.needs_disk
         for archive in (image.initramfs, image.disk_initramfs):
             names = {entry.path for entry in read_archive(archive.read_bytes())}
@@ -98,58 +119,50 @@ class TestBuilt:
         assert result.stdout == b"from word\n"
 
     def test_once_built_it_needs_neither_mirror_nor_program(
-        self, build: Build, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+        self, built: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        image = build()
-        shutil.rmtree(mirror.folder)
+        image = built.image()
+        away = built.mirror.folder.rename(tmp_path / "away")
         # Whatever starts a program of Debian goes through it.
         monkeypatch.setattr(debian, "_run", lambda *_, **__: pytest.fail("a program was started"))
-        assert build(offline=True) == image
+        assert built.image(offline=True) == image
+        away.rename(built.mirror.folder)
 
-    def test_the_same_packages_give_the_same_bytes(self, build: Build, tmp_path: Path) -> None:
-        other = Cache(tmp_path / "other", (*default_cache().others, default_cache().home))
-        assert build(cache=other).digest == build().digest
+    def test_the_same_packages_give_the_same_bytes(self, built: Build, tmp_path: Path) -> None:
+        assert Build(tmp_path, built.mirror).image().digest == built.image().digest
 
-    def test_another_agent_takes_no_more_room(
-        self, build: Build, mirror: Mirror, backed_cache: Cache, fake_agent: Path
-    ) -> None:
-        first, file = build(), Path("usr/share/word/word")
-        fake_agent.write_bytes(b"\x7fELF another")
-        second = build()
+    def test_another_agent_takes_no_more_room(self, built: Build) -> None:
+        first, second, file = built.image(), built.image(agent="another"), Path("usr/share/word/word")
         assert second.digest != first.digest
         assert (second.root / file).stat().st_ino == (first.root / file).stat().st_ino
-        tree = prepare_tools(backed_cache, mirror.recipe("word"), offline=True, progress=silent, whole=True)
+        tree = prepare_tools(built.cache, built.mirror.recipe("word"), offline=True, progress=silent, whole=True)
         assert (tree.root / file).read_text(encoding="ascii") == "from word\n"
         assert not (tree.root / "init").exists()
 
-    def test_a_damaged_tree_is_not_built_upon(self, build: Build, fake_agent: Path) -> None:
-        first = build()
-        (first.root / "usr/share/word/word").write_text("damaged\n", encoding="ascii")
-        fake_agent.write_bytes(b"\x7fELF another")
-        assert (build().root / "usr/share/word/word").read_text(encoding="ascii") == "from word\n"
+    def test_a_damaged_tree_is_not_built_upon(self, built: Build, tmp_path: Path) -> None:
+        shutil.copytree(built.folder / "cache", tmp_path / "cache", symlinks=True)
+        copy = Build(tmp_path, built.mirror)
+        first, file = copy.image(), Path("usr/share/word/word")
+        assert first.root.is_relative_to(tmp_path)
+        (first.root / file).write_text("damaged\n", encoding="ascii")
+        assert (copy.image(agent="another").root / file).read_text(encoding="ascii") == "from word\n"
 
     @pytest.mark.parametrize(
         ("section", "licence", "facts"),
         [("non-free/net", FREE, ("main", "other", "non-free/net")), ("net", None, ("other", "copyright"))],
     )
     def test_what_is_not_known_to_be_free_is_refused(
-        self,
-        build: Build,
-        mirror: Mirror,
-        backed_cache: Cache,
-        section: str,
-        licence: str | None,
-        facts: tuple[Fact, ...],
+        self, build: Build, section: str, licence: str | None, facts: tuple[Fact, ...]
     ) -> None:
-        mirror.add("other", section=section, licence=licence)
+        build.mirror.add("other", section=section, licence=licence)
         with refused(*facts, error=ImageError):
-            build("word", "other")
-        assert list((backed_cache.home / "building").iterdir()) == []
-        assert not list((backed_cache.home / "refs").glob("tools-*"))
+            build.image("word", "other")
+        assert list((build.cache.home / "building").iterdir()) == []
+        assert not list((build.cache.home / "refs").glob("tools-*"))
 
     def test_an_unknown_package_is_refused(self, build: Build) -> None:
         with refused("mmdebstrap", "exit code", error=ImageError):
-            build("nothing-like-it")
+            build.image("nothing-like-it")
 
 
 def test_offline_without_a_cache_names_the_command(cache: Cache) -> None:

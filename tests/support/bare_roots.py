@@ -44,7 +44,7 @@ def bare(folder: Path, suite: str) -> Path:
 
 def unpacked(folder: Path, suite: str, *packages: str) -> Path:
     """The files of such a Debian and of some packages: its programs run, and apt is of no use."""
-    fresh.make_root(folder, suite, [*GIVEN, *packages], configured=False)
+    fresh.make_root(folder, suite, [*GIVEN, "apt", *packages], configured=False)
     fresh.trust_authorities(folder)
     return folder
 

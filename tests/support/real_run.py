@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process, virtoll
 
 from virtoll.runfolder.store import RunFolder
 
@@ -31,6 +31,6 @@ def measuring(file: Path) -> tuple[list[str | Path], Path]:
 def measure_experiment(folder: Path, **changed: Any) -> RunFolder:
     """The one block of an experiment, without a report; ``changed``: its keys."""
     arguments, made = measuring(experiments.write(folder, **changed))
-    finished = virtoll(*arguments, runs=folder)
+    finished = in_process(*arguments, runs=folder)
     assert finished.returncode == 0, finished.stderr
     return RunFolder.open(made)
