@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 from collections import Counter
@@ -16,6 +17,7 @@ from tests.support.playground import Running, kill_all, playground
 from tests.support.present import present
 from tests.support.real_run import measure_experiment, measuring
 
+from virtoll.campaign.preview import plan_of
 from virtoll.runfolder.records import GuestRun, TrialRecord, begin_ns
 from virtoll.runfolder.store import RunFolder
 
@@ -23,7 +25,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 GUESTS = 3
 # The one lasts until somebody has looked at the guests, the other until the run is ended.
-LONG = {"workload": "forkwait", "processes": 5_000}
+LONG = {"workload": "forkwait", "processes": 3_000}
 ENDLESS = {"workload": "forkwait", "processes": 2_000_000}
 SHORT = {"workload": "forkwait", "processes": 500}
 BEGUN_NS = 100_000_000
@@ -135,38 +137,44 @@ def guests_among(processes: Sequence[machine.Process]) -> list[machine.Process]:
     return [one for one in agents if one.parent not in pids]  # a child of theirs has the same arguments
 
 
-def test_a_guest_that_is_killed_costs_that_trial_and_is_named() -> None:
+def in_this_order(*jobs: dict[str, Any]) -> str:
+    """An experiment whose jobs come in their order here, by its seed."""
+    for seed in itertools.count():
+        wanted = asked(seed=seed, workloads=list(jobs))
+        trials = plan_of(experiments.parsed(**wanted)).trials
+        order = [trial.workload.parameters.model_dump()["processes"] for trial in trials]
+        if order == [job["processes"] for job in jobs]:
+            return experiments.text(**wanted)
+    raise AssertionError
+
+
+def test_a_killed_guest_costs_its_trial_and_ctrl_c_ends_them_all() -> None:
+    """The killed one is named, the next trial has new guests, and none outlives the run that is interrupted then."""
     with playground(root=True) as place:
-        file = place.base / "at-once.yaml"
-        # With this seed the long job comes first, so that the short one has new guests.
-        file.write_text(experiments.text(**asked(seed=2, workloads=[LONG, SHORT])))
+        file = place.write(in_this_order(LONG, SHORT, ENDLESS))
         arguments, measured = measuring(file)
         with place.start(*arguments) as running:
             running.wait_until(working(running), "three guests at work")
+            kill_all(guests_among(machine.family(running.process.pid).processes)[1:2])
+            running.wait_for("2/3 ")
+            running.wait_until(working(running), "three new guests at work")
             seen = machine.family(running.process.pid)
-            kill_all(guests_among(seen.processes)[1:2])
-            assert running.end() == 0, running.said
+            running.process.send_signal(signal.SIGINT)
+            assert running.end() == 130, running.said
             place.check_clean(seen, running.token)
-        folder = RunFolder.open(measured)
-        failed = [one for one in folder.latest_trials() if one.status == "failed"]
-        assert len(failed) == 1
-        assert re.search(r"\bof-3-00[1-3]", failed[0].reason or "")
-        assert failed[0].evidence
-        others = [one for one in folder.latest_trials() if one.trial > failed[0].trial]
-        assert others
-        assert all(right_or_too_short(one) for one in others), "they had no new guests"
+        failed, following = RunFolder.open(measured).latest_trials()
+        assert failed.status == "failed"
+        assert re.search(r"\bof-3-00[1-3]", failed.reason or "")
+        assert failed.evidence
+        assert right_or_too_short(following), "it had no new guests"
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_no_guest_outlives_a_run_that_is_ended(how: signal.Signals) -> None:
+def test_no_guest_outlives_a_run_that_is_killed() -> None:
     with playground(root=True) as place:
-        file = place.base / "at-once.yaml"
-        file.write_text(experiments.text(**asked(workloads=[ENDLESS])))
-        arguments, _ = measuring(file)
+        arguments, _ = measuring(place.write(experiments.text(**asked(workloads=[ENDLESS]))))
         with place.start(*arguments) as running:
             running.wait_until(working(running), "three guests at work")
             seen = machine.family(running.process.pid)
-            running.process.send_signal(how)
-            code = running.end()
-            assert code == (130 if how is signal.SIGINT else -signal.SIGKILL)
+            running.process.kill()
+            assert running.end() == -signal.SIGKILL
             place.check_clean(seen, running.token)
