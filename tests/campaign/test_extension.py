@@ -40,7 +40,7 @@ RIGHT: dict[str, Any] = {
     "control": "again",
     "blocks": 2,
     "rounds": 3,
-    "workloads": [{"workload": "superpi", "digits": [1000, 2000]}, {"workload": "forward", "frame_size_bytes": 64}],
+    "workloads": [{"workload": "superpi", "digits": [1000, 2000]}, experiments.FEW_POINTS],
 }
 
 

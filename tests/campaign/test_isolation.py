@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.support.experiments import fake
+from tests.support.experiments import FEW_POINTS, fake
 from tests.support.facts import assert_facts
 from tests.support.model_runs import run, run_beside
 
@@ -21,7 +21,7 @@ from virtoll.stats.compare import Verdict
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 JOB = [{"workload": "superpi", "digits": 1000}]
-JOB_AND_FORWARD = [*JOB, {"workload": "forward", "frame_size_bytes": 64, "cpu_milliseconds": 0}]
+JOB_AND_FORWARD = [*JOB, FEW_POINTS]
 
 
 def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
         blocks=2,
         rounds=2,
         workloads=[
-            {"workload": "forward", "frame_size_bytes": [64, 1500], "cpu_milliseconds": 0},
+            {**FEW_POINTS, "frame_size_bytes": [64, 1500]},
             {"workload": "throughput", "frame_size_bytes": 64},
             *JOB,
         ],

@@ -24,7 +24,7 @@ RIGHT: dict[str, Any] = {
     "baseline": "model",
     "control": "again",
     "blocks": BLOCKS,
-    "workloads": [{"workload": "superpi", "digits": 1000}, {"workload": "forward", "frame_size_bytes": 64}],
+    "workloads": [{"workload": "superpi", "digits": 1000}, experiments.FEW_POINTS],
 }
 
 

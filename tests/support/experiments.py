@@ -19,6 +19,14 @@ PAIRED: dict[str, Any] = {
 }
 """A testbed whose generator and sink are on one node, which a cluster gives."""
 
+FEW_POINTS: dict[str, Any] = {
+    "workload": "forward",
+    "frame_size_bytes": 64,
+    "sweep": "from-flat-out",
+    "cpu_milliseconds": 0,
+}
+"""A sweep of two or three points, where nothing is asked of the points themselves."""
+
 
 def document(**changed: Any) -> dict[str, Any]:
     """A small experiment that is right, of one round a block; ``key=None`` takes the key out."""
