@@ -15,7 +15,7 @@ from tests.support.slurm_cluster import NODES, Bench, SlurmCluster, missing_prog
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.root, pytest.mark.lab, pytest.mark.timeout(2400)]
-BLOCKS = 8  # two for each node
+BLOCKS = 6  # more than there are nodes
 
 
 @pytest.fixture(scope="module")

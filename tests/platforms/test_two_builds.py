@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import experiments
-from tests.support.commands import virtoll
+from tests.support.commands import in_process
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.present import present
 from tests.support.real_run import measure_experiment
@@ -42,7 +42,7 @@ def test_another_build_of_runc_is_measured_beside_the_hosts_own(tmp_path: Path) 
         workloads=[{"workload": "forkwait", "processes": 100}],
     )
     build, run = wrapper(tmp_path / "build", "runc"), tmp_path / "run"
-    ended = virtoll("run", file, "--against", build.parent, "--into", run, runs=tmp_path)
+    ended = in_process("run", file, "--against", build.parent, "--into", run, runs=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert_facts(ended.stdout, "netns")
     folder = RunFolder.open(run)
@@ -58,7 +58,7 @@ def test_another_build_of_runc_is_measured_beside_the_hosts_own(tmp_path: Path) 
     assert own[own.index("--root") + 1] != other[other.index("--root") + 1], "their state is apart"
 
     build.write_text(f"{build.read_text()}# changed\n")
-    assert_refused(virtoll("extend", run, "--blocks", "+1", runs=tmp_path), "runc", "side B", "SHA-256")
+    assert_refused(in_process("extend", run, "--blocks", "+1", runs=tmp_path), "runc", "side B", "SHA-256")
 
 
 @pytest.mark.skipif(shutil.which("crun") is None, reason="needs crun: it is the other runtime")

@@ -4,10 +4,11 @@ Main types: `Rates` (what one stream offers and what of it arrives) and `Path` (
 offered). It must not know platforms or workloads.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.runfolder.frame_shape import FrameShape
@@ -87,7 +88,23 @@ def made_up_point(
     `intended`: of each stream, frames/s; None: flat out. `beside`: what more the run folder stores of a point.
     """
     beside = beside or {}
-    shared = beside.get("shared_link", False) or beside.get("shared_cpus", False)
+    shared = bool(beside.get("shared_link", False) or beside.get("shared_cpus", False))
+    reply = _reply(frame_size_bytes, duration_ns, intended, tuple(rates), Ends(backend, sink, shared))
+    return MeasuredPoint(intended, duration_ns, reply, beside)
+
+
+class Ends(NamedTuple):
+    """What sends and what counts, and whether the streams share what they are sent over."""
+
+    backend: str
+    sink: str
+    shared: bool
+
+
+@functools.cache  # the blocks of a run without noise have the same points
+def _reply(
+    frame_size_bytes: int, duration_ns: int, intended: float | None, rates: tuple[Rates, ...], ends: Ends
+) -> TrafficReply:
     offered = [_frames(one.offered, duration_ns) for one in rates]
     forwarded = [min(most, _frames(one.forwarded, duration_ns)) for most, one in zip(offered, rates, strict=True)]
     wanted = 0 if intended is None else _frames(intended, duration_ns)
@@ -119,12 +136,12 @@ def made_up_point(
             "reordered_frames": 0,
             "lost_frames": sent - came,
             "first_received_monotonic_ns": 0 if came else None,
-            "last_received_monotonic_ns": _last_ns(came, one.forwarded, joint_ns if shared else None),
+            "last_received_monotonic_ns": _last_ns(came, one.forwarded, joint_ns if ends.shared else None),
         }
         for number, (sent, came, one) in enumerate(zip(offered, forwarded, rates, strict=True))
     ]
     reply = {
-        "backend": backend,
+        "backend": ends.backend,
         "frame_size_bytes": frame_size_bytes,
         "sources": sources,
         "sink": {
@@ -133,12 +150,12 @@ def made_up_point(
             "late_trial_frames": 0,
             "kernel_dropped_frames": 0,
             "drained": True,
-            "backend": sink,
+            "backend": ends.sink,
             "seen_frames": sum(forwarded),
         },
         "cpu": {"generator_user_ns": 1, "generator_system_ns": 1, "sink_user_ns": 1, "sink_system_ns": 1},
     }
-    return MeasuredPoint(intended, duration_ns, TrafficReply.from_json(reply), beside)
+    return TrafficReply.from_json(reply)
 
 
 def _frames(rate: float, duration_ns: int) -> int:
