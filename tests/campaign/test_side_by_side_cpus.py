@@ -182,7 +182,12 @@ def test_real_guests_side_by_side_are_on_their_cpus(tmp_path: Path) -> None:
     routers = {"workload": "virtual-routers", "routers": 2, "total_rate_frames_per_second": 2000}
     workloads = [
         {**routers, "point_milliseconds": 100, "affinity": EVERY},
-        {"workload": "transmitters", "rate_frames_per_second": 200, "affinity": "unpinned"},
+        {
+            "workload": "transmitters",
+            "rate_frames_per_second": 200,
+            "duration_milliseconds": 200,
+            "affinity": "unpinned",
+        },
     ]
     changed = {"platforms": ["netns"], "baseline": "netns", "blocks": 1, "rounds": 1, "workloads": workloads}
     folder, cpus = measure_experiment(tmp_path, **changed), tuple(sorted(os.sched_getaffinity(0)))

@@ -104,7 +104,7 @@ def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
 def test_one_server_of_the_host_serves_all(tmp_path: Path) -> None:
     """Each of its clients begins with the others, and has a database of its own, or all have one."""
     databases = {"shared": [1, 2, 3], "shared-database": [1, 1, 1]}
-    workload = {"workload": "mariadb-oltp", "transactions": 100, "rows": 100, "server": list(databases)}
+    workload = {"workload": "mariadb-oltp", "transactions": 20, "rows": 100, "server": list(databases)}
     folder = measure_experiment(tmp_path, **asked(platforms=["native"], baseline="native", workloads=[workload]))
     trials = {str(one.parameters["server"]): one for one in folder.latest_trials()}
     assert trials.keys() == databases.keys()
