@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments, model_runs
-from tests.support.experiments import fake
+from tests.support.experiments import FEW_POINTS, fake
 from tests.support.facts import assert_facts, missing_facts, refused
 from tests.support.model_runs import JOBS, interrupted_but_replaced, killed_run, measured, run
 
@@ -34,7 +34,7 @@ from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.workloads.superpi import SuperPi
 
-FORWARD = {"workload": "forward", "frame_size_bytes": [64, 1500]}
+FORWARD = {**FEW_POINTS, "frame_size_bytes": [64, 1500]}
 
 
 def statuses(folder: RunFolder, label: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support import experiments
-from tests.support.experiments import fake
+from tests.support.experiments import FEW_POINTS, fake
 from tests.support.facts import assert_facts, refused
 from tests.support.model_runs import StopAfter, measured
 
@@ -29,7 +29,7 @@ ASKED: dict[str, Any] = {
     "baseline": "model",
     "control": "model-again",
     "platforms": PLATFORMS,
-    "workloads": [{"workload": "superpi", "digits": 1000}, {"workload": "forward", "frame_size_bytes": 64}],
+    "workloads": [{"workload": "superpi", "digits": 1000}, FEW_POINTS],
     "blocks": 2,
     "rounds": 3,
 }
