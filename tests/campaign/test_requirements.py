@@ -13,8 +13,16 @@ from tests.support.experiments import fake
 from tests.support.facts import Fact, assert_facts, missing_facts
 
 from virtoll.campaign import requirements
-from virtoll.campaign.preview import plan_of
-from virtoll.campaign.requirements import data_bytes, images_of, memory_at_once, unmet, why_impossible
+from virtoll.campaign.preview import plan_of, whole_seconds
+from virtoll.campaign.requirements import (
+    data_bytes,
+    images_of,
+    memory_at_once,
+    reasons_of,
+    unmet,
+    why_impossible,
+)
+from virtoll.experiment.plan import estimate_seconds
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import GuestRequest, Platform, Probe
 from virtoll.platforms.fake.driver import Fake, FakeGuest, FakeParameters
@@ -390,3 +398,25 @@ def test_platforms_lack_only_what_workloads_can_need() -> None:
     assert set(PLATFORMS["runsc"].lacks) == {"io-uring", "direct-io"}
     assert set(PLATFORMS["uml"].lacks) == {"address-space"}
     assert PLATFORMS["uml"].max_vcpus == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"scenario": "neighbours", "neighbours": ["idle", {"load": "light", "guests": 31, "memory": "900GiB"}]},
+        {"scenario": "scale", "scale": {"guests": [1, 2, 128], "memory": {1: "256MiB", 2: "256MiB", 128: "900GiB"}}},
+        {"workloads": ["forkwait", {"workload": "masr", "size_bytes": ["1MiB", "8GiB"]}]},
+        {"platforms": ["native", "uml"], "guest": {"vcpus": 2}},
+    ],
+    ids=["neighbours", "scale", "sizes", "platforms"],
+)
+def test_trials_of_a_cell_differ_in_their_place_alone(changed: dict[str, Any]) -> None:
+    """What is found once a cell is what each of its trials would say."""
+    experiment = experiments.parsed(**{"rounds": 2, "blocks": 2, **changed})
+    plan = plan_of(experiment)
+    each = {trial.number: why_impossible(trial, experiment) for trial in plan.trials}
+    assert reasons_of(plan, experiment) == each
+    reasons = set(each.values())
+    assert None in reasons
+    assert len(reasons) > 1
+    assert estimate_seconds(plan, whole_seconds, lambda _: 0.0) == pytest.approx(sum(map(whole_seconds, plan.trials)))
