@@ -16,8 +16,12 @@ fn main() {
         let folder = crates.join(name);
         files.push(folder.join("Cargo.toml"));
         for part in ["src", "bpf", "build"] {
-            collect(&folder.join(part), &mut files);
-            println!("cargo::rerun-if-changed={}", folder.join(part).display());
+            let sources = folder.join(part);
+            // Cargo takes a path that is missing for one that has changed, each time.
+            if sources.is_dir() {
+                collect(&sources, &mut files);
+                println!("cargo::rerun-if-changed={}", sources.display());
+            }
         }
     }
     files.sort();

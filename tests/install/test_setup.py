@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.facts import Command, assert_facts
-from tests.support.repository import load_tool
+from tests.support.repository import ROOT, load_tool
 
 from virtoll.host import packages
 
@@ -162,3 +162,14 @@ def test_the_agent_is_placed_once(tmp_path: Path) -> None:
     assert setup.place(built, target)
     assert target.read_bytes() == b"two"
     assert [path.name for path in target.parent.iterdir()] == ["agent"]
+
+
+def test_an_unchanged_agent_is_compiled_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """It takes a minute; Cargo takes a missing path that a build script names for a change."""
+    if not os.access(ROOT / "target", os.W_OK):
+        pytest.skip("the clone's target folder is another user's")
+    setup.build_agent()
+    capfd.readouterr()
+    setup.build_agent()
+    printed = capfd.readouterr()
+    assert "Compiling" not in printed.out + printed.err
