@@ -303,7 +303,11 @@ def why_not_there(choice: PlatformChoice, kind: type[Platform[Parameters]], cpu_
 
 def possible(plan: Plan, experiment: Experiment) -> Plan:
     """The plan without the trials that cannot run."""
-    reasons = reasons_of(plan, experiment)
+    return without_impossible(plan, reasons_of(plan, experiment))
+
+
+def without_impossible(plan: Plan, reasons: Mapping[int, str | None]) -> Plan:
+    """The same, where the reasons are known, by each trial's number."""
     return replace(plan, trials=tuple(trial for trial in plan.trials if reasons[trial.number] is None))
 
 

@@ -190,11 +190,11 @@ def plan(
     checked = load(experiment, asked)
     from virtoll.campaign.preview import estimate, plan_of
     from virtoll.campaign.progress import describe
-    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, possible, reasons_of
+    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, reasons_of, without_impossible
 
     planned = plan_of(checked)
     reasons = reasons_of(planned, checked)
-    held = possible(planned, checked)
+    held = without_impossible(planned, reasons)
     seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     sizes = memory_at_once(held, checked)
     foreseen, kernel = _foreseen(checked), _kernel_download(checked)

@@ -278,11 +278,12 @@ def estimate_seconds(
     plan: Plan, trial_seconds: Callable[[Trial], float], boot_seconds: Callable[[PlatformChoice], float]
 ) -> float:
     """How long the plan will take, in seconds: each trial, and one start of each platform a batch."""
-    each = {
-        (cell, trial.warm_up): trial_seconds(trial)
-        for warm_up in (False, True)
-        for cell, trial in cells_of(trial for trial in plan.trials if trial.warm_up == warm_up).items()
-    }
+    each: dict[object, float] = {}
+    trials = 0.0
+    for trial in plan.trials:
+        kind = trial.cell, trial.warm_up
+        if kind not in each:
+            each[kind] = trial_seconds(trial)
+        trials += each[kind]
     boots = [{trial.platform.label: trial.platform for trial in batch}.values() for batch in plan.batches()]
-    trials = sum(each[trial.cell, trial.warm_up] for trial in plan.trials)
     return trials + sum(boot_seconds(choice) for own in boots for choice in own)
