@@ -117,7 +117,7 @@ def test_an_unknown_check_is_named() -> None:
 
 
 @pytest.mark.parametrize(("probability", "chance"), [(0.999, 0.05), (0.95, 0.3), (0.5, 0.01)])
-def test_thebinomial_quantile_is_that_of_scipy(probability: float, chance: float) -> None:
+def test_the_binomial_quantile_is_that_of_scipy(probability: float, chance: float) -> None:
     for trials in (1, 7, 60):
         expected = int(binom.ppf(probability, trials, chance))
         assert binomial_quantile(probability, trials, chance) == expected
