@@ -116,8 +116,13 @@ def warm(*arguments: str | Path) -> None:
         from tests.support.commands import output_of
 
         output_of(*arguments)
+    keep_shared()
+
+
+def keep_shared() -> None:
+    """What is in memory stays shared with forks: one that collects garbage would copy all of it."""
     gc.collect()
-    gc.freeze()  # a fork that collects garbage would copy all of it
+    gc.freeze()
 
 
 def _run(arguments: list[str], changed: Mapping[str, str], out: int, err: int, work: Callable[[], None] | None) -> None:

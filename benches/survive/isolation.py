@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.support.real_run import measuring
 
 from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.store import RunFolder
@@ -125,16 +126,14 @@ def run(folder: Path, platforms: Sequence[str], count: int, seed: int, *, user: 
         "rounds": 1,
     }
     file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
-    blocks = "1" if count <= 1 else f"1-{count}"
-    into = folder / ("block-1" if count <= 1 else f"blocks-{blocks}")
+    words, into = measuring(file, count, folder)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "VIRTOLL_RUNS": str(folder)}
     become: list[str] = []
     if user is not None:
         os.chown(folder, user, user)
         environment["HOME"] = str(folder)
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--"]
-    words = ["campaign", "block", str(file), "--block", blocks, "--into", str(folder), "--seed", str(seed)]
-    command = [*become, sys.executable, "-m", "virtoll", *words]
+    command = [*become, sys.executable, "-m", "virtoll", *words, "--seed", str(seed)]
     finished = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
     if not into.is_dir():
         raise RunFailedError(

@@ -9,7 +9,6 @@ is found by comparing the folders before and after. ``preload`` imports what com
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import importlib
 import json
@@ -28,6 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from benches.survive.forked import keep_shared
 
 MEMORY_BYTES: Final = 4 << 30  # that can be written to: what is only reserved, as by V8, does not count
 CPU_SECONDS: Final = 600
@@ -181,8 +182,7 @@ def preload() -> None:
 
     for registry in (EVERY_PLATFORM, WORKLOADS):
         tuple(registry.values())
-    gc.collect()
-    gc.freeze()  # a fork that collects garbage would copy all of it
+    keep_shared()
 
 
 def snapshot(folder: Path) -> dict[str, str]:

@@ -163,8 +163,8 @@ def test_a_full_disk_is_named_in_one_line_and_loses_nothing(tmp_path: Path, kibi
         workloads=[{"workload": "forkwait", "processes": [10, 20, 30]}],
     )
     disk = tmp_path / "disk"
-    command = ["campaign", "block", str(file), "--block", "1-4", "--into", str(disk)]
-    part = "blocks-1-4"
+    words, run = measuring(file, 4, disk)
+    command, part = list(map(str, words)), run.name
     disk.mkdir()
     with small_disk(disk, kibibytes) as (seen, enter):
 

@@ -219,8 +219,9 @@ def cdrom_arguments(reported: list[dict[str, Any]]) -> list[str]:
 
     One alone is only booted from: it is at a controller that the firmware reads by DMA, which takes 2 s of CPU less.
     """
-    channel = "ide.0" if len(reported) > 1 else "boot.0"
-    words = [] if len(reported) > 1 else ["-device", "ahci,id=boot"]
+    channel, words = "ide.0", []
+    if len(reported) == 1:
+        channel, words = "boot.0", ["-device", "ahci,id=boot"]
     for one in reported:
         unit = one["unit"]
         words += ["-drive", f"if=none,id=cd{unit},format=raw,media=cdrom,readonly=on,file={one['file']}"]

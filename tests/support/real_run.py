@@ -19,13 +19,14 @@ def run_experiment(folder: Path, *options: str, **changed: Any) -> RunFolder:
     return RunFolder.open(folder / "run")
 
 
-def measuring(file: Path) -> tuple[list[str | Path], Path]:
-    """``virtoll``'s arguments that measure one block of an experiment without a report, and the run folder.
+def measuring(file: Path, blocks: int = 1, into: Path | None = None) -> tuple[list[str | Path], Path]:
+    """``virtoll``'s arguments that measure an experiment's first blocks without a report, and the run folder.
 
-    A report costs as much as a small run.
+    A report costs as much as a small run. ``into``: the campaign's folder, next to the file where it is not given.
     """
-    campaign = file.parent / "campaign"
-    return ["campaign", "block", file, "--block", "1", "--into", campaign], campaign / "block-1"
+    campaign = into or file.parent / "campaign"
+    numbers, part = ("1", "block-1") if blocks == 1 else (f"1-{blocks}", f"blocks-1-{blocks}")
+    return ["campaign", "block", file, "--block", numbers, "--into", campaign], campaign / part
 
 
 def measure_experiment(folder: Path, **changed: Any) -> RunFolder:
