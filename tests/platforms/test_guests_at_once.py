@@ -139,13 +139,15 @@ def guests_among(processes: Sequence[machine.Process]) -> list[machine.Process]:
 
 def in_this_order(*jobs: dict[str, Any]) -> str:
     """An experiment whose jobs come in their order here, by its seed."""
-    for seed in itertools.count():
-        wanted = asked(seed=seed, workloads=list(jobs))
-        trials = plan_of(experiments.parsed(**wanted)).trials
-        order = [trial.workload.parameters.model_dump()["processes"] for trial in trials]
-        if order == [job["processes"] for job in jobs]:
-            return experiments.text(**wanted)
-    raise AssertionError
+    wanted = [job["processes"] for job in jobs]
+    seed = next(seed for seed in itertools.count() if planned_processes(seed, jobs) == wanted)
+    return experiments.text(**asked(seed=seed, workloads=list(jobs)))
+
+
+def planned_processes(seed: int, jobs: Sequence[dict[str, Any]]) -> list[int]:
+    """How many processes each trial has, in the plan's order."""
+    plan = plan_of(experiments.parsed(**asked(seed=seed, workloads=list(jobs))))
+    return [trial.workload.parameters.model_dump()["processes"] for trial in plan.trials]
 
 
 def test_a_killed_guest_costs_its_trial_and_ctrl_c_ends_them_all() -> None:
