@@ -23,6 +23,8 @@ from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def is_extended(item: pytest.Function) -> bool:
     """Of the key Ctrl-C root's: its launcher gets the signal by ``kill``, and an ordinary user's by the terminal."""
@@ -49,6 +51,16 @@ def check_hidden(place: Playground, seen: machine.Family) -> None:
     assert all(name.startswith("on disk ") for name in there), there
 
 
+def check_supervisors_ignore_signals(seen: machine.Family) -> None:
+    """Whoever signals every process of a run ends it in order: what sweeps after it lives on."""
+    janitor = seen.find("virtoll.lab.launch")
+    first = seen.find("virtoll.lab.init", inner_pid=1)
+    for process in (janitor, first):
+        assert process is not None
+        ignored = {number for number in ENDING_SIGNALS if machine.ignores(process, number)}
+        assert ignored == set(ENDING_SIGNALS), process
+
+
 def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(root_place: Playground) -> None:
     """Network, mounts, cgroups, temporary files before and after; and no socket of the host's network in between.
 
@@ -59,6 +71,7 @@ def test_a_run_leaves_the_host_as_it_was_and_listens_nowhere(root_place: Playgro
         running.wait_for("1/8 ")
         with machine.frozen(running.process.pid) as seen:
             check_hidden(root_place, seen)
+            check_supervisors_ignore_signals(seen)
         assert running.end() == 0, running.said
         root_place.check_clean(seen, running.token)
     folder = RunFolder.open(part)

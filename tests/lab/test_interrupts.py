@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import signal
 import sys
@@ -17,8 +18,10 @@ from virtoll.errors import Interrupted
 from virtoll.lab import interrupts
 from virtoll.lab.interfaces import Interfaces
 
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-@pytest.fixture(params=interrupts.SIGNALS, ids=lambda number: number.name)
+
+@pytest.fixture(params=ENDING_SIGNALS, ids=lambda number: number.name)
 def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
     """A signal that raises ``KeyboardInterrupt`` where the main thread is, as while a run goes on."""
 
@@ -78,14 +81,24 @@ def test_signals_that_come_together_are_one_interrupt(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
 
     def all_at_once() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.SIGNALS)
-        for each in interrupts.SIGNALS:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        for each in ENDING_SIGNALS:
             signal.pthread_kill(threading.get_ident(), each)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts.SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
     with interrupts.interruptible(), pytest.raises(KeyboardInterrupt):
         all_at_once()
     assert lost == []
+
+
+def test_an_interrupt_that_was_lost_is_raised_again_until_the_run_ends(number: signal.Signals) -> None:
+    with interrupts.interruptible():
+        interrupts.check()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+    interrupts.check()
 
 
 def test_a_second_signal_waits_until_the_runs_state_is_stored(

@@ -162,11 +162,21 @@ def thaw(processes: Sequence[Process]) -> None:
 
 def is_pending(process: Process, number: int) -> bool:
     """Whether a signal has been sent to a process that has not taken it yet: one that stands still takes none."""
+    return number in _signals(process, "SigPnd") | _signals(process, "ShdPnd")
+
+
+def ignores(process: Process, number: int) -> bool:
+    """Whether a signal does nothing to a process."""
+    return number in _signals(process, "SigIgn")
+
+
+def _signals(process: Process, mask: str) -> set[int]:
+    """The signals of one of the masks in ``/proc/PID/status``."""
     for line in _text(PROC / str(process.pid) / "status").splitlines():
-        name, _, mask = line.partition(":")
-        if name in ("SigPnd", "ShdPnd") and int(mask, 16) >> (number - 1) & 1:
-            return True
-    return False
+        name, _, bits = line.partition(":")
+        if name == mask:
+            return {number for number in range(1, signal.NSIG) if int(bits, 16) >> (number - 1) & 1}
+    return set()
 
 
 def held(pid: int) -> list[str]:
