@@ -90,7 +90,10 @@ fn from_the_first_frame_to_the_last_nothing_is_allocated() {
         println!("NOT TESTED: XDP programs need root; run this test as root");
     }
     for (mode, namespaces) in modes {
+        // An ordinary user's PATH lacks the folder of ethtool.
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
         let output = Command::new("unshare")
+            .env("PATH", path)
             .args(namespaces)
             .arg(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", INSIDE, "--nocapture", "--test-threads=1"])
@@ -175,7 +178,8 @@ fn in_a_namespace() {
     ip("link add g0 type veth peer name s0");
     ip("link set g0 up");
     ip("link set s0 up");
-    let _ = Command::new("ethtool").args(["-K", "s0", "gro", "on"]).status();
+    let status = Command::new("ethtool").args(["-K", "s0", "gro", "on"]).status().unwrap();
+    assert!(status.success(), "ethtool switches GRO on");
     // The watch itself: what is allocated is seen.
     let before_ns = monotonic_ns();
     drop(std::hint::black_box(vec![1_u8; 100]));

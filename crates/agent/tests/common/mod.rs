@@ -105,7 +105,10 @@ impl Agent {
         let its = std::fs::read_link(format!("/proc/{}/ns/user", self.pid())).unwrap();
         let namespaces = namespaces.iter().filter(|name| **name != "--user" || own != its);
         let mut command = Command::new("nsenter");
+        // An ordinary user's PATH lacks the folders of ethtool and nft.
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
         command
+            .env("PATH", path)
             .args(["--preserve-credentials", "--target", &self.pid().to_string()])
             .args(namespaces);
         command
