@@ -78,7 +78,7 @@ def test_every_clean_up_of_the_set_is_tried() -> None:
         ["ip", "link", "del", "eth0"],
         ["virsh", "--quiet", "--connect", "qemu+ext:///system?command=/tmp/x", "destroy", GUEST],
         ["env", "LD_PRELOAD=/tmp/x.so", "VBoxManage", "-q", "controlvm", GUEST, "poweroff"],
-        isolated("os", "x"),
+        pytest.param(isolated("os", "x"), id="isolated os x"),
     ],
     ids=lambda argv: " ".join(argv[-3:]),
 )

@@ -32,7 +32,7 @@ from typing import Final, Literal
 
 import pytest
 from tools.mutants.changes import Change, changed, changes_of, is_fault
-from tools.mutants.trees import DATA, ROOT, WORK, Coverage, Runner, make_tree, measure_coverage, pytest_in
+from tools.mutants.trees import DATA, ROOT, SHORT, WORK, Coverage, Runner, make_tree, measure_coverage, pytest_in
 
 SOURCE: Final = ROOT / "src" / "virtoll"
 EXPLAINED: Final = Path(__file__).with_name("explained.toml")
@@ -116,7 +116,7 @@ def _failed(tree: Path, runners: Sequence[Runner]) -> str | None:
         done = pytest_in(tree, ["-x", "-rfE", *tests], deadline_seconds=60 + PATIENCE * expected)
         if done.returncode == pytest.ExitCode.USAGE_ERROR:
             modules = sorted({test.partition("::")[0] for test in tests})
-            done = pytest_in(tree, ["-x", "-rfE", *modules], deadline_seconds=60 + PATIENCE * expected)
+            done = pytest_in(tree, ["-x", "-rfE", "-m", SHORT, *modules], deadline_seconds=60 + PATIENCE * expected)
     except subprocess.TimeoutExpired:
         return "no end"
     if done.returncode == 0:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.mutants.changes import Change, changed, is_fault
-from tools.mutants.trees import ROOT, make_tree, pytest_in
+from tools.mutants.trees import ROOT, SHORT, make_tree, pytest_in
 
 SOURCE: Final = ROOT / "src" / "virtoll"
 LEAST_WORDS: Final = 5
@@ -116,7 +116,7 @@ def main() -> int:
         file: Path = tree / "src" / "virtoll" / change.file
         file.write_text(changed(file.read_text(encoding="utf-8"), change), encoding="utf-8")
         print(f"{change.file}:{change.lines[0]}\n- {change.before}\n+ {change.after}")
-    short = "not inside and not nested and not extended"
+    short = f"not inside and {SHORT}"
     done = pytest_in(tree, ["-rfE", "--numprocesses=3", "--dist=worksteal", "-m", short, *asked.tests])
     failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.MULTILINE)
     print(f"\n{len(chosen)} messages of {len(every)} in other words; {len(failed)} tests failed")

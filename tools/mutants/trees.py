@@ -20,7 +20,7 @@ PROGRAMS: Final = Path(sys.executable).parent
 WORK: Final = ROOT / "build" / "mutants"
 DATA: Final = WORK / "coverage"
 TIMELINE: Final = WORK / "timeline.jsonl"
-_TESTS: Final = "not nested and not extended"
+SHORT: Final = "not nested and not extended"
 _START: Final = "import coverage\ncoverage.process_startup()\n"
 
 
@@ -35,7 +35,7 @@ def make_tree(name: str) -> Path:
         check=True,
     )
     for path in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / path).is_file():
+        if (ROOT / path).is_file() or (ROOT / path).is_symlink():
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / path, tree / path, follow_symlinks=False)
     (tree / ".venv").symlink_to(ROOT / ".venv")
@@ -82,8 +82,8 @@ def measure_coverage(tests: Sequence[str], workers: int) -> None:
         "VIRTOLL_TEST_TIMELINE": str(TIMELINE),
     }
     for arguments in (
-        ["-m", f"not inside and {_TESTS}", f"--numprocesses={workers}", "--dist=worksteal"],
-        ["-m", f"inside and {_TESTS}"],
+        ["-m", f"not inside and {SHORT}", f"--numprocesses={workers}", "--dist=worksteal"],
+        ["-m", f"inside and {SHORT}"],
     ):
         print(pytest_in(tree, [*arguments, *tests], variables=variables).stdout[-2000:], flush=True)
     subprocess.run(
@@ -121,13 +121,13 @@ class Coverage:
         """The tests that run one of these lines of a file, quick ones first; of the whole file where none does."""
         measured = WORK / "covered" / "src" / "virtoll" / file
         by_line = self._data.contexts_by_lineno(str(measured))
-        tests = _tests_of([by_line.get(line, []) for line in range(lines[0], lines[1] + 1)])
+        tests = self._tests_of([by_line.get(line, []) for line in range(lines[0], lines[1] + 1)])
         if not tests:
-            tests = _tests_of(list(by_line.values()))
-        runners = [Runner(test, test in self._in_lab, self._seconds.get(test, 1.0)) for test in tests]
+            tests = self._tests_of(list(by_line.values()))
+        runners = [Runner(test, test in self._in_lab, self._seconds[test]) for test in tests]
         return sorted(runners, key=lambda runner: (runner.seconds, runner.test))
 
-
-def _tests_of(contexts: Sequence[Sequence[str]]) -> set[str]:
-    """Coverage joins a process's own context and that of its test by a bar."""
-    return {part for line in contexts for context in line for part in context.split("|") if "::" in part}
+    def _tests_of(self, contexts: Sequence[Sequence[str]]) -> set[str]:
+        """Coverage joins a process's own context and that of its test by a bar. Tests run tests of their own, too."""
+        parts = {part for line in contexts for context in line for part in context.split("|")}
+        return parts & self._seconds.keys()
