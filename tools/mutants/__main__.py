@@ -4,7 +4,7 @@
 `make mutants-python MUTANTS_SAMPLE=200 MUTANTS_SEED=1` draws faults at random from all files (`changes` has their
 kinds). First, each test is run once to store which lines it runs (`--keep-coverage`: as stored by the last run). Then
 each fault meets the tests that run its lines: those outside labs, quick ones first, and if all of them pass, those in
-labs.
+labs. A line that runs only as its module is imported meets the unit tests (``pytest --quick``) first.
 
 `python -m tools.mutants stats/bounds --sample 0 --tests tests/stats` tries all of one file by the tests of one room.
 
@@ -83,10 +83,16 @@ def _text(file: Path) -> str:
 def judged(change: Change, tree: Path, coverage: Coverage) -> Outcome:
     """Put the change into the tree, run its tests, and put the file back."""
     runners = coverage.runners(change.file, change.lines)
+    only_imported = not runners
+    if only_imported:
+        runners = coverage.runners(change.file)
     file = tree / "src" / "virtoll" / change.file
     before = _text(file)
     file.write_text(changed(before, change), encoding="utf-8")
     try:
+        by = _failed_among_unit_tests(tree) if only_imported else None
+        if by is not None:
+            return Outcome(change, "found", by, len(runners))
         for in_lab in (False, True):
             chosen = _quickest([runner for runner in runners if runner.in_lab == in_lab])
             by = _failed(tree, chosen) if chosen else None
@@ -108,6 +114,11 @@ def _quickest(runners: Sequence[Runner]) -> list[Runner]:
     return chosen
 
 
+def _failed_among_unit_tests(tree: Path) -> str | None:
+    """As `_failed`, of the unit tests, those of the changed file and its room first."""
+    return _first_failure(pytest_in(tree, ["-x", "-rfE", "--quick"]))
+
+
 def _failed(tree: Path, runners: Sequence[Runner]) -> str | None:
     """The test that failed first, or what else went wrong; None where all pass."""
     expected = sum(runner.seconds for runner in runners)
@@ -119,6 +130,10 @@ def _failed(tree: Path, runners: Sequence[Runner]) -> str | None:
             done = pytest_in(tree, ["-x", "-rfE", "-m", SHORT, *modules], deadline_seconds=60 + PATIENCE * expected)
     except subprocess.TimeoutExpired:
         return "no end"
+    return _first_failure(done)
+
+
+def _first_failure(done: subprocess.CompletedProcess[str]) -> str | None:
     if done.returncode == 0:
         return None
     first = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.MULTILINE)

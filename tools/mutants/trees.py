@@ -41,7 +41,9 @@ def make_tree(name: str) -> Path:
     (tree / ".venv").symlink_to(ROOT / ".venv")
     (tree / "build").mkdir()
     shutil.copy2(ROOT / "build" / "virtoll-agent", tree / "build")
-    subprocess.run(["git", "init", "--quiet"], cwd=tree, check=True)
+    identity = ("-c", "user.name=mutants", "-c", "user.email=mutants@localhost")
+    for command in (["init", "--quiet"], ["add", "--all"], [*identity, "commit", "--quiet", "--message", name]):
+        subprocess.run(["git", *command], cwd=tree, check=True)
     return tree
 
 
@@ -117,13 +119,14 @@ class Coverage:
             if phase["lane"].startswith("lab "):
                 self._in_lab.add(test)
 
-    def runners(self, file: str, lines: tuple[int, int]) -> list[Runner]:
-        """The tests that run one of these lines of a file, quick ones first; of the whole file where none does."""
+    def runners(self, file: str, lines: tuple[int, int] | None = None) -> list[Runner]:
+        """The tests that run one of these lines of a file, or any line of it, quick ones first."""
         measured = WORK / "covered" / "src" / "virtoll" / file
         by_line = self._data.contexts_by_lineno(str(measured))
-        tests = self._tests_of([by_line.get(line, []) for line in range(lines[0], lines[1] + 1)])
-        if not tests:
+        if lines is None:
             tests = self._tests_of(list(by_line.values()))
+        else:
+            tests = self._tests_of([by_line.get(line, []) for line in range(lines[0], lines[1] + 1)])
         runners = [Runner(test, test in self._in_lab, self._seconds[test]) for test in tests]
         return sorted(runners, key=lambda runner: (runner.seconds, runner.test))
 
