@@ -18,6 +18,7 @@ from tests.support.repository import ROOT
         ("src/virtoll/stats/bounds.py", "stats/test_bounds.py", 0),
         ("src/virtoll/stats/bounds.py", "stats/test_drift.py", 1),
         ("src/virtoll/stats/bounds.py", "agent/test_lines.py", 2),
+        ("src/virtoll/workloads/bonnie.py", "workloads/test_bonnie.py", 0),
         ("tests/agent/test_lines.py", "agent/test_lines.py", 0),
         ("tests/agent/test_lines.py", "agent/test_pi.py", 1),
         ("docs/index.md", "agent/test_pi.py", 2),

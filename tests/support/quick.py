@@ -7,6 +7,7 @@ that import a changed module or are changed themselves, then those of the same r
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import time
 from collections.abc import Sequence
@@ -42,8 +43,7 @@ def distance(test_file: Path, changed: frozenset[PurePath]) -> int:
     """0: it tests a changed module; 1: it is of a changed room; 2: it is of another room."""
     path = test_file.relative_to(ROOT)
     modules = {_module(file) for file in changed if file.parts[:2] == ("src", "virtoll")}
-    text = _text(test_file)
-    if path in changed or any(f"{module} import" in text for module in modules):
+    if path in changed or any(_imports(_text(test_file), module) for module in modules):
         return 0
     rooms = {file.parts[2] for file in changed if file.parts[:2] == ("src", "virtoll")}
     rooms |= {file.parts[1] for file in changed if file.parts[0] == "tests"}
@@ -61,6 +61,13 @@ def _is_unit_test(item: pytest.Item) -> bool:
         return False
     text = _text(item.path)
     return not any(name in text or _as_import(name) in text for name in _SUPPORT_OF_LONG_TESTS)
+
+
+def _imports(text: str, module: str) -> bool:
+    """Whether the text imports from this module, or the module from its package."""
+    package, _, name = module.rpartition(".")
+    names = rf"(?:\([^)]*|[^(\n]*)\b{name}\b"
+    return f"{module} import" in text or re.search(rf"from {package} import {names}", text) is not None
 
 
 def _as_import(name: str) -> str:

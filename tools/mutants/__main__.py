@@ -4,7 +4,7 @@
 `make mutants-python MUTANTS_SAMPLE=200 MUTANTS_SEED=1` draws faults at random from all files (`changes` has their
 kinds). First, each test is run once to store which lines it runs (`--keep-coverage`: as stored by the last run). Then
 each fault meets the tests that run its lines: those outside labs, quick ones first, and if all of them pass, those in
-labs. A line that runs only as its module is imported meets the unit tests (``pytest --quick``) first.
+labs. A line that runs only as its module is imported meets the tests nearby first.
 
 `python -m tools.mutants stats/bounds --sample 0 --tests tests/stats` tries all of one file by the tests of one room.
 
@@ -27,10 +27,11 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, Literal
 
 import pytest
+from tests.support.quick import distance
 from tools.mutants.changes import Change, changed, changes_of, is_fault
 from tools.mutants.trees import DATA, ROOT, SHORT, WORK, Coverage, Runner, make_tree, measure_coverage, pytest_in
 
@@ -40,6 +41,8 @@ MOST_SECONDS: Final = 240.0
 """What the tests of one fault may take in all, by what they took without it; the quickest are tried."""
 PATIENCE: Final = 4.0
 """A fault that makes its tests take so many times longer hangs: it is found."""
+GENERATED: Final = ("tests/experiment/test_schema.py", "tests/runfolder/test_schema.py")
+"""Tests of what is generated from the modules of all rooms."""
 Fate = Literal["found", "found in labs", "left"]
 
 
@@ -90,7 +93,7 @@ def judged(change: Change, tree: Path, coverage: Coverage) -> Outcome:
     before = _text(file)
     file.write_text(changed(before, change), encoding="utf-8")
     try:
-        by = _failed_among_unit_tests(tree) if only_imported else None
+        by = _failed_nearby(tree, change) if only_imported else None
         if by is not None:
             return Outcome(change, "found", by, len(runners))
         for in_lab in (False, True):
@@ -114,9 +117,14 @@ def _quickest(runners: Sequence[Runner]) -> list[Runner]:
     return chosen
 
 
-def _failed_among_unit_tests(tree: Path) -> str | None:
-    """As `_failed`, of the unit tests, those of the changed file and its room first."""
-    return _first_failure(pytest_in(tree, ["-x", "-rfE", "--quick"]))
+def _failed_nearby(tree: Path, change: Change) -> str | None:
+    """As `_failed`, of the tests that import the changed file, then of its room, then of what is generated from all."""
+    changed = frozenset({PurePath("src/virtoll", change.file)})
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    nearness = {file.relative_to(ROOT): distance(file, changed) for file in files}
+    nearby = sorted((file for file in nearness if nearness[file] < 2), key=nearness.__getitem__)
+    marks = ["-m", f"not inside and {SHORT}"]
+    return _first_failure(pytest_in(tree, ["-x", "-rfE", *marks, *map(str, nearby), *GENERATED]))
 
 
 def _failed(tree: Path, runners: Sequence[Runner]) -> str | None:
