@@ -338,6 +338,12 @@ def test_what_a_preset_has_in_a_products_place_names_it_as_its_study_does(preset
             assert any(platform.written in (one.stands_for or "") for platform in study.platforms), one.stands_for
 
 
+def test_a_legend_says_what_is_not_the_papers_own() -> None:
+    named = {standing: standing.short for standing in Standing if standing.short}
+    assert set(named) == {Standing.SUCCESSOR, Standing.IN_PLACE}
+    assert len(set(named.values())) == 2
+
+
 def test_standing_is_by_what_a_platform_is_whatever_its_label() -> None:
     server = {"server": "esxi.example", "password_from": "env:PASSWORD", "datastore": "store", "uplinks": ["vmnic1"]}
     platforms: Platforms = {

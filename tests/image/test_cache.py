@@ -242,6 +242,17 @@ def test_the_next_builder_sweeps_what_a_killed_one_left(cache: Cache) -> None:
     assert not list((cache.home / "building").iterdir())
 
 
+def test_what_cannot_be_swept_is_not_named_and_hinders_no_builder(cache: Cache) -> None:
+    cache.build("thing", fill, silent)
+    stays = cache.home / "building" / "stays"
+    stays.touch()  # rmtree refuses a file
+    goes = cache.home / "building" / "goes"
+    goes.mkdir()
+    assert cache.sweep() == (goes,)
+    assert cache.build("other", fill, silent).is_dir()
+    assert stays.exists()
+
+
 def test_sweep_leaves_a_builder_at_work_alone(cache: Cache) -> None:
     builder = start_builder(cache)
     assert builder.stdout is not None

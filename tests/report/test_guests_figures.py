@@ -11,7 +11,7 @@ import pytest
 from tests.support.drawings import files, render
 from tests.support.facts import Command, assert_facts
 from tests.support.made_up_run import Made, made_up_run
-from tests.support.specifications import assert_drawn, complaints, data_of, legend_of, panels_of
+from tests.support.specifications import assert_drawn, complaints, data_of, fields_without_data, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
@@ -211,6 +211,9 @@ def test_a_guests_way_is_in_its_parts_from_the_panels_begin(weighed: Analysis) -
         assert_drawn(own[-1], row.ready.median, row.ready.interval, 1e6)
         assert_facts(own[0]["said"], f"spawn {units.nanoseconds(row.spawn.median)}")
         assert all(("open" in one) is (row.platform == NESTED) for one in own)
+    assert {"low", "high"} <= {
+        ends[end]["field"] for layer in ready["layer"] for ends in [layer["encoding"]] for end in ("x", "x2")
+    }
 
 
 def test_a_way_of_which_no_part_is_known_is_hollow(weighed: Analysis) -> None:
@@ -358,6 +361,7 @@ AT_ONCE = ("guests-at-once", "over-vcpus")
 def test_the_converter_has_nothing_to_warn_of_and_draws_alike(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     analysis = side_by_side((1, 2), (1, 2))
     assert complaints(of(name, analysis), capfd) == []
+    assert fields_without_data(of(name, analysis)) == set()
     assert files(render(name, FIGURES[name], analysis)) == files(render(name, FIGURES[name], analysis))
 
 

@@ -13,7 +13,7 @@ from tests.support.drawings import files, rendered, smallest_points
 from tests.support.facts import assert_facts, missing_facts, refused
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.report_page import Page, read_page, text_of
-from tests.support.specifications import data_of, legend_of, panels_of
+from tests.support.specifications import data_of, fields_without_data, legend_of, panels_of
 
 from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined, Ledger, join_ledgers
@@ -205,6 +205,8 @@ def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     found = reproduced(run("one", forwards(ALIKE)))
     drawings = drawings_of(found, rendered)
     assert list(drawings) == ["figure-3-1", "figure-4-0", "then-and-now-1"]
+    drawn = {name: json.loads(drawing.specification or "") for name, drawing in drawings.items()}
+    assert {name: fields_without_data(one) for name, one in drawn.items()} == {name: set() for name in drawings}
     page = page_of_study(found, drawings)
     assert [one for one in page.ids if one.startswith("figure-") and one.removeprefix("figure-") in drawings] == [
         f"figure-{name}" for name in drawings
@@ -303,6 +305,32 @@ def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
     assert [one["platform"] for one in data_in(drawing) if one.get("caveat")] == ["uml"]
     assert f"†  {FUNCTIONAL_ONLY}" in legend_of(json.loads(drawing.specification or ""))
     assert FUNCTIONAL_ONLY in render_reproduction(found, {})
+
+
+@pytest.mark.parametrize(
+    ("rates", "host", "kind"),
+    [
+        (ALIKE, {}, None),
+        (SLOWER, {}, "slower"),
+        ({"native": 1e6, "netns": 2e6}, {}, "faster"),
+        (SLOWER, {"host": "nested xen", "caveat": FUNCTIONAL_ONLY}, "caveat"),
+    ],
+)
+def test_a_cell_of_then_and_now_is_marked_by_what_was_found(
+    rates: Mapping[str, float], host: dict[str, Any], kind: str | None
+) -> None:
+    data = forwards(rates)
+    platforms = (replace(one, **host) if one.label == "netns" else one for one in data.manifest.platforms)
+    manifest = replace(data.manifest, platforms=tuple(platforms))
+    found = reproduced(run("one", replace(data, manifest=manifest)))
+    body = page_of_study(found).part("then-and-now")
+    marked = [
+        one.get("class")
+        for one in body.iter("td")
+        if one.find("b") is not None and "of" not in one.get("class", "").split()
+    ]
+    assert marked
+    assert set(marked) == {kind}
 
 
 def test_then_and_now_is_drawn_for_each_run_by_itself() -> None:

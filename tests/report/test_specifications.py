@@ -9,7 +9,7 @@ import pytest
 import vl_convert
 from tests.support.drawings import drawn, files, render
 from tests.support.facts import Command, assert_facts, missing_facts
-from tests.support.specifications import assert_drawn, complaints, data_of, legend_of, panels_of
+from tests.support.specifications import assert_drawn, complaints, data_of, fields_without_data, legend_of, panels_of
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll import units
@@ -293,6 +293,11 @@ def test_the_order_has_each_value_and_what_is_far_out_in_words(analysis: Analysi
     assert {one["text"] for one in written[0]} == {"block 1", "block 2", "block 3", "700 to 900 %"}
     assert {"native", f"{MARKED} †"} <= set(legend_of(made))
     assert any("outlier" in label for label in legend_of(made))
+
+
+@pytest.mark.parametrize("width", Width)
+def test_what_is_drawn_is_in_the_data(width: Width, analysis: Analysis, drawings: dict[str, Drawing]) -> None:
+    assert [name for name in drawings if fields_without_data(specification(name, analysis, width))] == []
 
 
 def test_a_figure_is_the_same_each_time(analysis: Analysis, drawings: dict[str, Drawing]) -> None:

@@ -16,6 +16,7 @@ import termios
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,16 @@ def test_no_line_is_wider_than_the_terminal(kind: str, width: int) -> None:
     for name in (LONG, NAMES[1], "[bold", r"steers\x1b[31ma"):
         if width > WIDTHS[0]:
             assert name[:5] in letters, "a name is folded, and no letter of it is lost"
+
+
+def test_guests_at_once_have_a_column_for_each_platform_that_has_the_task() -> None:
+    asked = {"superpi": ["native", "runc"], "masr": ["native", "netns"]}
+    made = [Made(label, workload, scale=TWO) for workload, labels in asked.items() for label in labels]
+    platforms: dict[str, dict[str, Any]] = {"native": {}, "runc": {}, "netns": {}}
+    analysis = analyse(made_up_run(platforms, made, blocks=3))
+    lines = printed(at_once_terminal(analysis, 100), 100).splitlines()
+    heads = [line.split() for line, rule in pairwise(lines) if rule.startswith("─")]
+    assert [[word for word in head if word in platforms] for head in heads] == list(asked.values())
 
 
 @pytest.mark.parametrize("shape", [REALISTIC, {"native": {}}])

@@ -1,5 +1,6 @@
 """What a figure's specification holds: its panels, its data, and its legend's labels."""
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -34,6 +35,26 @@ def assert_drawn(datum: Mapping[str, Any], value: float, interval: Interval | No
     assert drawn == pytest.approx([one / scale for one in (value, interval.low, interval.high)], rel=1e-5)
 
 
+def fields_without_data(specification: Specification) -> set[str]:
+    """The fields by which a panel or legend draws something, and that no datum there has."""
+    return set().union(*(_without_data(leaf, frozenset()) for leaf in _leaves(specification)))
+
+
+def _without_data(specification: Specification, known: frozenset[str]) -> set[str]:
+    """``known``: the fields around it. A layer whose filter asks for one that no datum has draws nothing."""
+    if "data" in specification:
+        known = frozenset(key for datum in specification["data"]["values"] for key in datum)
+    transforms = specification.get("transform", ())
+    filters = " ".join(one["filter"] for one in transforms if isinstance(one.get("filter"), str))
+    if not known or not set(re.findall(r"datum\.(\w+)", filters)) <= known:
+        return set()
+    known |= {one["as"] for one in transforms if isinstance(one.get("as"), str)}
+    lacking = _fields(specification.get("encoding", {})) - known
+    for inner in specification.get("layer", ()):
+        lacking |= _without_data(inner, known)
+    return lacking
+
+
 def complaints(specification: Specification, capfd: pytest.CaptureFixture[str]) -> list[str]:
     """What the converter has against it: layers that define one scale in two ways, or a mark without what it needs.
 
@@ -44,6 +65,15 @@ def complaints(specification: Specification, capfd: pytest.CaptureFixture[str]) 
         vl_convert.vegalite_to_vega(specification, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
     said = capfd.readouterr()
     return [*(str(one.message) for one in found), *filter(None, (said.out, said.err))]
+
+
+def _fields(encoding: Any) -> set[str]:
+    if isinstance(encoding, Mapping):
+        named = {encoding["field"]} if "field" in encoding else set()
+        return named.union(*map(_fields, encoding.values()))
+    if isinstance(encoding, list):
+        return set().union(*map(_fields, encoding))
+    return set()
 
 
 def _is_legend(one: Specification) -> bool:

@@ -32,7 +32,7 @@ from typing import Final, Literal
 
 import pytest
 from tests.support.quick import distance
-from tools.mutants.changes import Change, changed, changes_of, is_fault
+from tools.mutants.changes import Change, changed, changes_of, is_fault, runs_at_import
 from tools.mutants.trees import DATA, ROOT, SHORT, WORK, Coverage, Runner, make_tree, measure_coverage, pytest_in
 
 SOURCE: Final = ROOT / "src" / "virtoll"
@@ -85,12 +85,10 @@ def _text(file: Path) -> str:
 
 def judged(change: Change, tree: Path, coverage: Coverage) -> Outcome:
     """Put the change into the tree, run its tests, and put the file back."""
-    runners = coverage.runners(change.file, change.lines)
-    only_imported = not runners
-    if only_imported:
-        runners = coverage.runners(change.file)
     file = tree / "src" / "virtoll" / change.file
     before = _text(file)
+    only_imported = runs_at_import(before, change)
+    runners = coverage.runners(change.file, None if only_imported else change.lines)
     file.write_text(changed(before, change), encoding="utf-8")
     try:
         by = _failed_nearby(tree, change) if only_imported else None

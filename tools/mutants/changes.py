@@ -3,7 +3,7 @@
 A comparison is turned or its bound moved, an operator replaced, a condition negated, a branch left out, a number or a
 word changed, two arguments or two fields swapped, an argument or a call left out. Prose, docstrings, annotations,
 assertions, decorators, imports and protocols are left alone: nobody calls a change of these a fault of behaviour.
-Main functions: `changes_of`, `is_fault`, `changed`.
+Main functions: `changes_of`, `is_fault`, `changed`, `runs_at_import`.
 """
 
 from __future__ import annotations
@@ -197,6 +197,12 @@ def _other_field(node: ast.Attribute, fields: dict[str, list[str]]) -> Iterator[
         others = fields.get(node.value.id, [])
         if node.attr in others and len(others) > 1:
             yield _but(node, attr=others[(others.index(node.attr) + 1) % len(others)])
+
+
+def runs_at_import(source: str, change: Change) -> bool:
+    """Whether the change is of what runs as the module is imported, and so of no function's body."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, _FUNCTIONS))
+    return not any(node.body[0].lineno <= change.lines[0] <= (node.end_lineno or 0) for node in functions)
 
 
 def _is_condition(node: ast.expr, parent: ast.AST | None) -> bool:

@@ -136,11 +136,11 @@ class Cache:
             beside.replace(note)
 
     def _sweep(self) -> tuple[Path, ...]:
-        """Only with the lock held: whoever made these folders is gone."""
+        """What is gone now. Only with the lock held: whoever made these folders is dead."""
         leftovers = tuple((self.home / "building").iterdir())
         for leftover in leftovers:
             shutil.rmtree(leftover, ignore_errors=True)
-        return leftovers
+        return tuple(leftover for leftover in leftovers if not os.path.lexists(leftover))
 
     def _make(self) -> None:
         """The folders; ImageError where one is another user's, or others may write to it."""
