@@ -15,9 +15,9 @@ Prints a Markdown table by room, and each fault that is left. Exit codes: 0, 1 w
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import queue
-import random
 import re
 import subprocess
 import sys
@@ -32,7 +32,7 @@ from typing import Final, Literal
 
 import pytest
 from tests.support.quick import distance
-from tools.mutants.changes import Change, changed, changes_of, is_fault, runs_at_import
+from tools.mutants.changes import Change, changed, changes_of, is_fault, lot, runs_at_import
 from tools.mutants.trees import DATA, ROOT, SHORT, WORK, Coverage, Runner, make_tree, measure_coverage, pytest_in
 
 SOURCE: Final = ROOT / "src" / "virtoll"
@@ -60,9 +60,10 @@ def drawn(paths: Sequence[str], sample: int, seed: int) -> list[Change]:
     """So many changes of these files and folders, at random; all of them where ``sample`` is 0."""
     files = sorted({file for path in paths or [""] for file in _files(path)})
     every = [change for file in files for change in _changes_in(file)]
-    order = random.Random(seed).sample(every, len(every)) if sample else every
-    faults = (change for change in order if is_fault(_text(SOURCE / change.file), change))
-    return [change for change, _ in zip(faults, range(sample or len(every)), strict=False)]
+    if sample:
+        every.sort(key=lambda change: lot(change, seed))
+    faults = (change for change in every if is_fault(_text(SOURCE / change.file), change))
+    return list(itertools.islice(faults, sample or None))
 
 
 def _files(path: str) -> Iterator[Path]:

@@ -3,7 +3,7 @@
 A comparison is turned or its bound moved, an operator replaced, a condition negated, a branch left out, a number or a
 word changed, two arguments or two fields swapped, an argument or a call left out. Prose, docstrings, annotations,
 assertions, decorators, imports and protocols are left alone: nobody calls a change of these a fault of behaviour.
-Main functions: `changes_of`, `is_fault`, `changed`, `runs_at_import`.
+Main functions: `changes_of`, `is_fault`, `changed`, `lot`, `runs_at_import`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -197,6 +198,11 @@ def _other_field(node: ast.Attribute, fields: dict[str, list[str]]) -> Iterator[
         others = fields.get(node.value.id, [])
         if node.attr in others and len(others) > 1:
             yield _but(node, attr=others[(others.index(node.attr) + 1) % len(others)])
+
+
+def lot(change: Change, seed: int) -> float:
+    """From 0 to 1, by which changes are drawn: a change keeps it whatever else is written in any file."""
+    return random.Random(f"{seed} {change.key}").random()
 
 
 def runs_at_import(source: str, change: Change) -> bool:

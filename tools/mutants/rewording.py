@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import ast
 import itertools
-import random
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tools.mutants.changes import Change, changed, is_fault
+from tools.mutants.changes import Change, changed, is_fault, lot
 from tools.mutants.trees import ROOT, SHORT, make_tree, pytest_in
 
 SOURCE: Final = ROOT / "src" / "virtoll"
@@ -94,8 +93,8 @@ def _texts(tree: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
 
 
 def drawn(every: list[Change], sources: dict[str, str], seed: int, sample: int) -> list[Change]:
-    """So many of the changes by lot. Each has a lot of its own, so a message that is added moves no other's."""
-    order = sorted(every, key=lambda change: random.Random(f"{seed} {change.file} {change.before}").random())
+    """So many of the changes by lot."""
+    order = sorted(every, key=lambda change: lot(change, seed))
     faults = (change for change in order if is_fault(sources[change.file], change))
     return list(itertools.islice(faults, sample))
 
