@@ -21,7 +21,7 @@ from tests.support.package_mirror import FREE, Mirror
 from virtoll.errors import ImageError
 from virtoll.image import FULL, Cache, GuestImage, debian, default_cache, image_form, prepare_image
 from virtoll.image.clone import built_agent
-from virtoll.image.licences import Installed, licence_names, refuse_other_components
+from virtoll.image.licences import Installed, licence_names, read_licences, refuse_other_components
 from virtoll.image.tools import prepare_tools
 
 made_by_mmdebstrap = [
@@ -201,6 +201,32 @@ def test_a_licence_without_a_name_refers_to_its_file() -> None:
     (unnamed,) = licence_names("")
     assert_facts(unnamed, "copyright")
     assert licence_names("License: is a word in this prose\n") == (unnamed,)
+
+
+def with_installed(tree: Path, *packages: tuple[str, str]) -> Path:
+    """A tree whose dpkg knows these packages, each with its source; the first has its copyright file."""
+    database = tree / "var/lib/dpkg"
+    database.mkdir(parents=True)
+    entries = (
+        f"Package: {name}\nSource: {source}\nStatus: install ok installed\nVersion: 1\nSection: libs\n"
+        for name, source in packages
+    )
+    (database / "status").write_text("\n".join(entries))
+    documents = tree / "usr/share/doc" / packages[0][0]
+    documents.mkdir(parents=True)
+    (documents / "copyright").write_text(FREE)
+    return tree
+
+
+def test_packages_of_one_source_may_share_a_copyright_file(tmp_path: Path) -> None:
+    tree = with_installed(tmp_path, ("word", "words"), ("word-common", "words"))
+    assert read_licences(tree) == {"word": ("Expat",), "word-common": ("Expat",)}
+
+
+def test_a_package_without_a_copyright_file_is_refused_by_name(tmp_path: Path) -> None:
+    tree = with_installed(tmp_path, ("word", "words"), ("alone", "another"))
+    with refused("alone", "copyright", error=ImageError):
+        read_licences(tree)
 
 
 def test_the_real_image_holds_every_tool() -> None:

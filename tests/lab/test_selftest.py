@@ -61,6 +61,7 @@ def harmed(data: RunData, label: str, change: Callable[[SinkCounts], SinkCounts]
         ("duplicate-100", "duplicated", lambda one: replace(one, duplicate_frames=0)),
         ("swap-100", "overtaken", lambda one: replace(one, reordered_frames=12)),
         ("delay", "delay", lambda one: replace(one, delay_ns=None)),
+        ("delay", "delay", lambda one: replace(one, delay_ns=replace(one.delay_ns, minimum=None))),
     ],
 )
 def test_an_instrument_with_wrong_books_misses(

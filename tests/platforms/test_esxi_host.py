@@ -32,7 +32,7 @@ from tests.support.esxi import (
     machine_named,
     session_of,
 )
-from tests.support.facts import Command, Fact, assert_facts, assert_refused, refused
+from tests.support.facts import Fact, assert_facts, assert_refused, refused
 from tests.support.present import present
 from typer.testing import CliRunner
 
@@ -89,12 +89,6 @@ def refusal(run_session: RunSession, parameters: dict[str, Any], site: Site | No
         Esxi(EsxiParameters.model_validate(parameters)).start(wanted, site or run_session.site)
     assert "\n" not in str(raised.value)
     return str(raised.value)
-
-
-def test_without_a_host_it_says_where_to_read(run_session: RunSession) -> None:
-    found = Esxi(EsxiParameters()).probe(run_session.site)
-    assert not found.available
-    assert_facts(found.reason or "", "ESXi host", Command("virtoll show platform esxi"))
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -6,12 +6,14 @@ from functools import partial
 
 import pytest
 from pydantic import ValidationError
+from tests.support.facts import Command, assert_facts
 
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.registry import Registry
 from virtoll.host import packages
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import Platform
+from virtoll.platforms.fake.site import model_site
 from virtoll.workloads.base import FEATURES
 
 KINDS = pytest.mark.parametrize("kind", PLATFORMS.values(), ids=PLATFORMS.keys())
@@ -72,3 +74,11 @@ def test_a_product_is_installed_from_packages_or_says_how() -> None:
     assert [name for name, kind in PLATFORMS.items() if kind.packages and not (kind.remedy or kind.install)] == []
     known = {one.name for machine in packages.EMULATORS for one in packages.needed(machine, platforms=True, tools=True)}
     assert {package for kind in PLATFORMS.values() for package in kind.install} <= known
+
+
+@pytest.mark.parametrize("name", ["esxi", "ssh"])
+def test_a_platform_without_its_keys_names_the_command_that_lists_them(name: str) -> None:
+    found = PLATFORMS[name](PLATFORMS[name].parameter_model()).probe(model_site())
+    assert not found.available
+    assert_facts(found.remedy or "", Command(f"virtoll show platform {name}"))
+    assert "virtoll" not in (found.why or "virtoll")

@@ -12,13 +12,15 @@ import yaml
 from scipy.stats import binom
 from tests.support.commands import virtoll
 from tests.support.facts import assert_facts, assert_refused
+from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.experiment.parse import parse_experiment
-from virtoll.selftest.checks import binomial_quantile
-from virtoll.selftest.experiments import EXPERIMENTS, RIGHT
+from virtoll.selftest.checks import binomial_quantile, findings
+from virtoll.selftest.experiments import DISK_MIB_PER_SECOND, EXPERIMENTS, RIGHT
 from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count, effect, not_tested, nothing
 from virtoll.selftest.table import csv_text, document, found_all, rows, summary
+from virtoll.stats.analysis import analyse
 
 EXPERIMENT_FILE = Path("selftest.yaml")
 WHAT = ("cpu", "half of a CPU", "times slower")
@@ -96,6 +98,18 @@ def test_the_table_has_every_number() -> None:
     assert rows(FINDINGS)[0]["interval (95 %)"] == "1.9 to 2.2"
     assert rows(FINDINGS)[2]["outcome"] == "not tested: no QEMU"
     assert_facts(summary(FINDINGS), "1 found", "1 missed", "1 not tested")
+
+
+@pytest.mark.parametrize(("faster", "outcome"), [(1.0, FOUND), (1.3, MISSED), (0.7, MISSED)])
+def test_a_slow_disk_is_found_at_its_rate(faster: float, outcome: Outcome) -> None:
+    written = {"size_bytes": 64 << 20, "rounds": 1}
+    slow_ns = 1e9 * 64 / (faster * DISK_MIB_PER_SECOND)
+    made = [Made(RIGHT, "zfg", written, value=slow_ns / 100), Made("slow", "zfg", written, value=slow_ns)]
+    analysis = analyse(made_up_run({label: {"platform": "netns"} for label in (RIGHT, "slow")}, made, baseline=RIGHT))
+    (finding,) = findings("disk", analysis, short=True)
+    assert finding.outcome is outcome
+    assert finding.measured is not None
+    assert finding.measured.value == pytest.approx(faster * DISK_MIB_PER_SECOND, rel=0.03)
 
 
 @pytest.mark.parametrize("short", [True, False])
