@@ -70,6 +70,9 @@ def test_the_quick_tree_is_made_once_beside_the_peer_and_copied(made: bool) -> N
     result = result_of(measure("kernel-compile", quick_bench(guest, programs), jobs=2))
     assert result["figures"]["objects"] == sorted(OBJECTS)
     assert [argv[-1] for argv in built(programs)] == ([] if made else ["tinyconfig", "prepare", "lib/math/"])
+    unpacked = {member for argv in programs.ran if "--extract" in argv for member in argv}
+    needed = {f"linux-source-6.1/{name}" for name in ("Makefile", "lib/Makefile", "lib/math/*")}
+    assert unpacked & needed == (set() if made else needed)
     written = [argv[-1] for argv in programs.ran if argv[0] == "tee"]
     assert written == ([] if made else ["/tmp/virtoll-kernel.made"]) + ["/tmp/virtoll-rsyncd.conf"]
     deleted = [argv for argv in programs.ran if argv[-1] == "-delete"]
