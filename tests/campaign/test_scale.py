@@ -162,6 +162,8 @@ def test_cost_and_crowding_of_a_model_are_found(crowded: RunFolder) -> None:
     assert all(one.scale is not None and len(one.members) == one.scale.guests for one in trials)
     assert all(one.clock is None and one.result is None for one in trials)
     assert all(len({member.boot for member in one.members}) == len(one.members) for one in trials)
+    started = Counter(boot.scale.guests for boot in crowded.boots() if boot.scale is not None)
+    assert started == {guests: len(MODELS) * 4 * guests for guests in (1, 2, 8)}, "guests of groups of that size"
     found = load_analysis(crowded.path).at_once
     (task,) = found.tasks
     shares = {}
