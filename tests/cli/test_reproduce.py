@@ -100,8 +100,12 @@ def test_a_page_is_made_of_runs_that_are_there_and_measures_nothing(tmp_path: Pa
     with pytest.raises(KeyboardInterrupt):
         measured(files[0], tmp_path / "runs" / "jobs", StopAfter(3))
     before = records(tmp_path / "runs" / "jobs")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "report").symlink_to(tmp_path / "elsewhere")
     made = in_process("reproduce", STUDY, "--from", tmp_path / "runs", "--into", tmp_path / "page", "--json")
     assert made.returncode == 0, made.stderr
+    assert (tmp_path / "elsewhere" / "index.html").is_file()
     document = json.loads(made.stdout)
     assert [(one["run"], one["state"]) for one in document["runs"]] == [("jobs", "interrupted")]
     assert document["missing"] == ["schlosser2011", "schlosser2011-neighbours"]

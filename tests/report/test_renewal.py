@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -59,6 +60,20 @@ def test_it_takes_the_old_ones_place_and_leaves_nothing_beside(tmp_path: Path) -
         assert list(target.parent.iterdir()) == [target]
     make(target, "four", *NAMES[:3])
     assert told(target) == dict.fromkeys(NAMES[:3], "four"), "what is no longer made is gone with the old one"
+
+
+def test_each_file_is_on_the_disk_before_it_takes_the_old_ones_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, fsync = set(), os.fsync
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    make(tmp_path / "report", "one")
+    assert {Path(name).name for name in (*NAMES, SUMS)} <= synced
 
 
 def test_an_exception_leaves_the_old_one(tmp_path: Path) -> None:

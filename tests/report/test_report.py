@@ -10,11 +10,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from tests.support.drawings import Blank, drawn_by
-from tests.support.facts import assert_facts, refused
+from tests.support.facts import Command, assert_facts, refused
+from tests.support.made_up_run import Made, made_up_run
 from tests.support.report_page import Page, columns_of, page_of, read_page, rows_of, text_of
 from tests.support.report_runs import RUNS, analysis_of
 from tests.support.report_tables import csv_rows
@@ -34,6 +36,7 @@ from virtoll.report.figures.style import KNOWN, Width, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import DECIDES_WITHIN
 from virtoll.report.tables import csv_tables
+from virtoll.stats.analysis import analyse
 
 DRAWN = ("whole", "nested", "listed rates", "swept", "as a paper", "nothing run")
 """Kinds of runs whose figures are drawn. For the others, what is to be drawn is asserted of its specification."""
@@ -428,3 +431,15 @@ def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(reports:
     assert_facts(shown, "Tables 2 and 3", "maximum forwarding rate", "OpenVZ", "now: netns")
     assert_facts(spec.caption(analysis), "Sun Fire X4150")
     assert then_and_now_figures(ThenAndNow()) == {}
+
+
+def test_the_page_says_what_is_in_the_place_of_a_papers_platform() -> None:
+    platforms: dict[str, dict[str, Any]] = {
+        "native": {},
+        "runc": {"stands_for": "OpenVZ 3"},
+        "netns": {"stands_for": "OpenVZ 3"},
+        "uml": {"stands_for": "Xen 3"},
+    }
+    made = made_up_run(platforms, [Made(label, "superpi") for label in platforms])
+    said = page_of(analyse(made)).text
+    assert_facts(said, Command("OpenVZ 3: runc, netns"), Command("Xen 3: uml"))

@@ -175,6 +175,7 @@ def test_a_program_gets_the_same() -> None:
     assert {name: own["outcome"] for name, own in s01["runs"].items()} == {"one": "supported", "two": "refuted"}
     assert s01["error_at_most"] == pytest.approx(0.1)
     assert document["missing"] == ["schlosser2011-neighbours"]
+    assert {one["run"]: one["folder"] for one in document["runs"]} == {"one": "/runs/one", "two": "/runs/two"}
     assert {one["run"] for one in document["then_and_now"]} == {"one", "two"}
     (line,) = (line for line in reproduction_lines(found) if line.startswith("S01"))
     assert_facts(line, "refuted", "one: supported", "two: refuted")
