@@ -30,7 +30,7 @@ class Stored:
         self.image = {"digest": digest}
 
 
-def test_a_run_is_not_resumed_on_other_packages() -> None:
+def test_a_run_is_not_resumed_on_another_host_or_with_other_packages() -> None:
     image = GuestImage(
         name="full", digest="sha256:23", root=Path(), agent=Path(), agent_sha256="", tools={"packages": {}}
     )
@@ -38,6 +38,10 @@ def test_a_run_is_not_resumed_on_other_packages() -> None:
     site = replace(model_site(), image=image, peer=agent, is_model=False)
     same: Any = Stored("sha256:23")
     refuse_other_host(same, experiments.parsed(), site)
+    elsewhere: Any = Stored("sha256:23")
+    elsewhere.host = describe_host() | {"fingerprint": "0" * 64, "kernel": "0.1-begun"}
+    with refused("example-1", "0.1-begun, here", "resume", error=UsageError):
+        refuse_other_host(elsewhere, experiments.parsed(), site)
     other: Any = Stored("sha256:42")
     with refused("example-1", "image full", "example", error=UsageError):
         refuse_other_host(other, experiments.parsed(), site)

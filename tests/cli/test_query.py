@@ -199,6 +199,14 @@ def test_of_two_that_read_a_run_at_once_one_takes_the_others(runs: Path) -> None
     assert {path.name for path in kept.home.iterdir()} == {place.name}
 
 
+def test_tables_are_made_anew_if_a_file_changes_though_another_is_missing(runs: Path) -> None:
+    kept, run = kept_module.Kept(runs.parent / "cache" / "dataset"), runs / NAMES[0]
+    (run / kept_module.READ[-2]).unlink(missing_ok=True)
+    before = kept.place_of(run)
+    (run / kept_module.READ[-1]).write_text("{}", encoding="ascii")
+    assert kept.place_of(run) != before
+
+
 def test_a_cache_that_cannot_be_written_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (runs.parent / "file").touch()
     monkeypatch.setenv("VIRTOLL_CACHE", str(runs.parent / "file"))

@@ -15,7 +15,7 @@ import pytest
 from tests.support.facts import Command, assert_facts, refused
 
 from virtoll.errors import ImageError, UsageError, remedy_for
-from virtoll.image import Cache, GuestImage, prepare_image
+from virtoll.image import Cache, GuestImage, prepare_image, prepare_parts
 from virtoll.image.cache import file_digest
 from virtoll.image.clone import built_agent
 from virtoll.lab.priority import preferred
@@ -132,6 +132,8 @@ def test_unreachable_sources_are_named_in_one_line(cache: Cache) -> None:
 def test_an_unknown_image_names_the_known_ones(cache: Cache) -> None:
     with refused("huge", "tiny", "debug", "full", error=UsageError):
         prepare_image("huge", cache=cache)
+    with refused("huge", "tiny", "debug", "full", error=UsageError):
+        prepare_parts(["huge"], offline=True)
 
 
 # Every guest of the platform qemu-tcg boots the plain kernel of the same package with the same archive; of what unpacks

@@ -178,6 +178,15 @@ def test_without_mmdebstrap_it_names_what_to_install(cache: Cache, monkeypatch: 
         prepare_tools(cache, progress=silent)
 
 
+def test_the_mirror_is_that_of_the_hosts_own_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "apt-get"
+    program.write_text("#!/bin/sh\nprintf 'http://a one-updates main\\nhttp://b one contrib\\nhttp://c one main\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    # What asks it builds an image for minutes.
+    assert debian._mirror() == "http://c"
+
+
 def test_a_component_before_the_section_is_refused() -> None:
     refuse_other_components((Installed("fio", "fio", "utils"), Installed("x", "x", "main/net")))
     with refused("netperf", "non-free/net", "lmbench", "non-free/utils", error=ImageError, without=("fio",)):

@@ -13,6 +13,7 @@ from tests.support.facts import refused
 from virtoll.agent.client import AgentClient
 from virtoll.errors import GuestError
 from virtoll.platforms.base import GuestStartError
+from virtoll.platforms.containers.guest import NamespacedGuest
 from virtoll.platforms.fake.site import ModelHost, ModelPeer
 from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest, GuestRemains, StartedGuest
@@ -89,3 +90,23 @@ def test_a_guest_that_never_was_ready_says_what_it_left_too(make: Callable[[Step
     guest = make([failing(GuestError("group g is not empty"))])
     with refused("guest", "group g", error=GuestStartError):
         guest.wait_ready(10.0)
+
+
+def test_a_runtime_pauses_and_resumes_as_often_as_it_is_asked() -> None:
+    asked: list[bool] = []
+    guest = NamespacedGuest(
+        agent=client(),
+        peer=ModelPeer(),
+        attachment="veth",
+        spawned_monotonic_ns=0,
+        process=subprocess.Popen(["sleep", "infinity"], start_new_session=True),
+        console_file=Path("/nonexistent"),
+        paused=asked.append,
+    )
+    for _ in range(2):
+        guest.park()
+        guest.park()
+        guest.resume()
+        guest.resume()
+    guest.stop()
+    assert asked == [True, False, True, False]

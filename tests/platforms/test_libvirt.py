@@ -117,6 +117,15 @@ def test_a_domain_of_arm_is_valid_by_libvirts_schema(
     assert_valid(text, tmp_path)
 
 
+@pytest.mark.parametrize(("cpus", "expected"), [((0, 1), "0,1"), ((), None)])
+def test_a_container_has_the_cpus_that_it_was_given(cpus: tuple[int, ...], expected: str | None) -> None:
+    bridges = {link.name: link.bridge for link in REQUEST.network.links}
+    wanted = LibvirtParameters.model_validate({"uri": CONTAINERS})
+    vcpu = ET.fromstring(domain("x", replace(REQUEST, cpus=cpus), wanted, PLACES, bridges)).find("vcpu")
+    assert vcpu is not None
+    assert vcpu.get("cpuset") == expected
+
+
 def test_a_domain_of_xen_has_its_console_for_a_channel() -> None:
     bridges = {link.name: link.bridge for link in REQUEST.network.links}
     for machine, kind in (("xenpv", "linux"), ("xenpvh", "xenpvh")):

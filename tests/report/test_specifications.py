@@ -20,7 +20,7 @@ from virtoll.report.drawing import Drawing, as_json, inline
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
-from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config
+from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config, nice_log_ticks
 from virtoll.runfolder.conditions import Condition
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
@@ -379,6 +379,11 @@ def test_the_converter_has_nothing_to_warn_of(
 ) -> None:
     for name in drawings:
         assert complaints(specification(name, analysis), capfd) == [], name
+
+
+def test_a_logarithmic_axis_has_few_ticks() -> None:
+    assert nice_log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
+    assert nice_log_ticks(0.5, 5e5) == [1, 10, 100, 1e3, 1e4, 1e5]
 
 
 def test_every_marker_has_an_outline_and_a_left_half() -> None:

@@ -40,7 +40,9 @@ def trial(
 def test_datagrams_from_the_guest() -> None:
     measured, guest, programs = trial(SENT, RECEIVED, "from-guest")
     assert measured.check == {"value": "1000 sent", "expected": "1000 sent", "ok": True}
-    figures = result_of(measured)["figures"]
+    result = result_of(measured)
+    assert "shaped_by" in result
+    figures = result["figures"]
     assert (figures["sent_datagrams"], figures["received_datagrams"], figures["received_share"]) == (1001, 1001, 1.0)
     assert figures["received_rate"] == pytest.approx(37.195199)
     (argv,) = guest.timed_commands
