@@ -46,6 +46,7 @@ def test_so_many_guests_meet_a_need_and_the_law_says_what_is_beyond() -> None:
     between = advice_of(run, f"superpi duration<{law(12) / 1e9:.2f}s")
     (found,) = of(between, "runc").guests
     assert (found.at_least, found.not_with) == (8, 16)
+    assert_facts(about(between, "runc"), "8 guests", "not 16 guests")
     assert found.fit is not None
     assert found.fit.fits
     assert found.by_model in (9, 10, 11), "the truth is 12, and the interval and the model's error come off"

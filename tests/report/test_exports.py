@@ -331,6 +331,8 @@ def test_the_citation_is_of_this_version() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert cited["version"] == __version__
+    methods = methods_of(analyse(run_data(Truth(REALISTIC))))
+    assert re.search(rf"^  version = \{{{re.escape(methods.version)}\}},$", methods.citation, re.MULTILINE)
     assert f'version = "{cited["version"]}"' in project
     assert f'license = "{cited["license"]} AND ' in project  # a wheel carries the agent's libraries too
     assert [one["name"] for one in cited["authors"]] == [AUTHORS]
