@@ -20,10 +20,9 @@ from virtoll.agent.operations.traffic import ArrivedSource, Destinations, Traffi
 from virtoll.campaign.live_guest import LiveGuest
 from virtoll.campaign.preview import estimate, plan_of
 from virtoll.errors import AgentError, UsageError
-from virtoll.host.guest_usage import GuestProcesses
+from virtoll.host.guest_usage import GuestProcesses, cpu_around
 from virtoll.lab.network import plan_links
 from virtoll.platforms import PLATFORMS
-from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.report.build import build_report, load
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.runfolder.store import RunFolder
@@ -134,7 +133,7 @@ def test_the_load_of_a_table_is_stored_by_the_outside_clock_and_checked(tmp_path
 def test_each_router_and_transmitter_is_a_source_and_a_guest_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FakeGuest, "host_processes", lambda _: GuestProcesses(os.getpid()))
+    monkeypatch.setattr(LiveGuest, "host_cpu", lambda _: cpu_around(GuestProcesses(os.getpid())))
     workloads = [
         {"workload": "virtual-routers", "routers": [1, 2, 4]},
         {"workload": "transmitters", "transmitters": [1, 3]},

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from tests.support.drawings import Blank, drawn_by, files, rendered
 from tests.support.facts import assert_refused, refused
+from tests.support.specifications import complaints
 from tests.support.synthetic_run import Truth, write
 
 from virtoll.errors import DrawingError, RunFolderError
@@ -50,6 +51,10 @@ main()
 def started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each report starts a process of its own, as outside of tests."""
     monkeypatch.setattr(build, "Drawer", Drawer)
+
+
+def test_the_converter_has_nothing_to_warn_of(capfd: pytest.CaptureFixture[str]) -> None:
+    assert [complaints(practice(width), capfd) for width in Width] == [[] for _ in Width]
 
 
 def titled(text: str) -> Any:

@@ -13,7 +13,7 @@ from tests.support.drawings import files, rendered, smallest_points
 from tests.support.facts import assert_facts, missing_facts, refused
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.report_page import Page, read_page, text_of
-from tests.support.specifications import data_of, fields_without_data, legend_of, panels_of
+from tests.support.specifications import data_of, fields_without_data, legend_of, panels_of, unknown_keys
 
 from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined, Ledger, join_ledgers
@@ -208,6 +208,7 @@ def test_the_papers_figures_are_drawn_with_its_values_as_hollow_marks() -> None:
     assert list(drawings) == ["figure-3-1", "figure-4-0", "then-and-now-1"]
     drawn = {name: json.loads(drawing.specification or "") for name, drawing in drawings.items()}
     assert {name: fields_without_data(one) for name, one in drawn.items()} == {name: set() for name in drawings}
+    assert {name: unknown_keys(one) for name, one in drawn.items()} == {name: [] for name in drawings}
     page = page_of_study(found, drawings)
     assert [one for one in page.ids if one.startswith("figure-") and one.removeprefix("figure-") in drawings] == [
         f"figure-{name}" for name in drawings

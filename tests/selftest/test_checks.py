@@ -121,6 +121,11 @@ def test_each_check_is_an_experiment_that_can_be_planned(name: str, short: bool)
     assert {trial.platform.label for trial in plan_of(experiment).trials} == {one.label for one in experiment.platforms}
 
 
+def test_the_short_check_of_facts_boots_one_machine() -> None:
+    machines = [one for one in EXPERIMENTS["facts"](True)["platforms"] if one["platform"] == "altered-qemu-tcg"]
+    assert [one["label"] for one in machines] == ["machine-memory"]
+
+
 def test_the_whole_compares_at_least_sixty_pairs_that_are_the_same() -> None:
     same = EXPERIMENTS["nothing"](False)
     assert (len(same["platforms"]) - 1) * len(same["workloads"]) >= 60

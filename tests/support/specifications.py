@@ -12,6 +12,16 @@ from virtoll.report.drawer import VEGA_LITE
 from virtoll.report.figures.style import Specification, Width, config
 from virtoll.stats.intervals import Interval
 
+VIEW_KEYS = frozenset((
+    "$schema", "align", "bounds", "center", "columns", "concat", "data", "encoding", "hconcat", "height", "layer",
+    "mark", "params", "resolve", "spacing", "title", "transform", "vconcat", "view", "width",
+))  # fmt: skip
+"""What a view of Vega-Lite may have, of which figures use these."""
+CHANNEL_KEYS = frozenset(
+    ("axis", "bandPosition", "condition", "datum", "field", "legend", "scale", "sort", "title", "type", "value")
+)
+"""The same of an encoding's channel."""
+
 
 def panels_of(specification: Specification) -> list[Specification]:
     """Each panel with data of its own, in order; the legend is no panel."""
@@ -58,13 +68,28 @@ def _without_data(specification: Specification, known: frozenset[str]) -> set[st
 def complaints(specification: Specification, capfd: pytest.CaptureFixture[str]) -> list[str]:
     """What the converter has against it: layers that define one scale in two ways, or a mark without what it needs.
 
-    It raises ValueError if it cannot compile the specification.
+    Unknown keys are in the list too. It raises ValueError if it cannot compile the specification.
     """
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         vl_convert.vegalite_to_vega(specification, vl_version=VEGA_LITE, config=config(Width.PAGE), show_warnings=True)
     said = capfd.readouterr()
-    return [*(str(one.message) for one in found), *filter(None, (said.out, said.err))]
+    return [*(str(one.message) for one in found), *filter(None, (said.out, said.err)), *unknown_keys(specification)]
+
+
+def unknown_keys(specification: Specification) -> list[str]:
+    """Keys that a view of Vega-Lite or an encoding's channel does not have: the converter ignores them."""
+    views = list(_views(specification))
+    channels = [channel for view in views for channel in view.get("encoding", {}).values() if isinstance(channel, dict)]
+    unknown = {key for view in views for key in view.keys() - VIEW_KEYS}
+    return sorted(unknown.union(*(channel.keys() - CHANNEL_KEYS for channel in channels)))
+
+
+def _views(specification: Specification) -> Iterator[Specification]:
+    yield specification
+    for key in ("vconcat", "hconcat", "concat", "layer"):
+        for inner in specification.get(key, ()):
+            yield from _views(inner)
 
 
 def _fields(encoding: Any) -> set[str]:
