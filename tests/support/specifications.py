@@ -17,9 +17,9 @@ VIEW_KEYS = frozenset((
     "mark", "params", "resolve", "spacing", "title", "transform", "vconcat", "view", "width",
 ))  # fmt: skip
 """What a view of Vega-Lite may have, of which figures use these."""
-CHANNEL_KEYS = frozenset(
-    ("axis", "bandPosition", "condition", "datum", "field", "legend", "scale", "sort", "title", "type", "value")
-)
+CHANNEL_KEYS = frozenset((
+    "axis", "bandPosition", "condition", "datum", "field", "legend", "scale", "sort", "stack", "title", "type", "value",
+))  # fmt: skip
 """The same of an encoding's channel."""
 
 
