@@ -88,6 +88,7 @@ def test_the_page_and_its_tables_have_the_ledger_with_a_users_claims_first(run: 
     assert_facts(reported.stdout, "49 claims", "1 supported", Command("'virtoll claims'"))
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert 'id="claim-quick"' in page
+    assert_facts(page, "our service level", "nobody")
     assert "<b>&amp;</b> no more" not in page, "markup in a claim is text"
     assert "&lt;b&gt;" in page
     with (run / "report" / "tables" / "claims.csv").open(newline="", encoding="utf-8") as file:

@@ -85,6 +85,7 @@ def test_an_entry_that_has_its_name_as_the_key_is_shown_how_to_write_it() -> Non
         ({"guest": {"mem": "1GiB"}}, ("guest.mem", "'memory'")),
         ({"baseline": "netn"}, ("'netn'", "'netns'", "native")),
         ({"study": "mattos"}, ("'mattos'", "'mattos2012'")),
+        ({"summary": "mean-t59"}, ("'mean-t59'", "did you mean 'mean-t95'?")),
         ({"skip": ["netn:*"]}, ("'netn:*'", "'netns'", "native", "superpi")),
         (
             {"workloads": ["superpi", "masr", {"workload": "superpi", "digits": [16384]}]},

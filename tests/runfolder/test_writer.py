@@ -17,6 +17,7 @@ from tests.support.repository import ROOT
 
 from virtoll.errors import RunFolderError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.jsonlines import replace
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.plain import entries
 from virtoll.runfolder.taken_over import WRITER
@@ -195,3 +196,8 @@ def test_a_folder_without_a_bottom_is_refused(run: Path) -> None:
         hold(run)
     shutil.rmtree(run / "below")
     hold(run)
+
+
+def test_a_text_is_stored_as_a_person_reads_it(tmp_path: Path) -> None:
+    replace(tmp_path / "it.json", {"question": "Größe?"})
+    assert '"Größe?"' in (tmp_path / "it.json").read_text(encoding="utf-8")

@@ -196,7 +196,7 @@ def say_in_columns(line: str) -> None:
     from rich.text import Text
 
     depth = len(line) - len(line.lstrip(" "))
-    parts = Text(printable(line[depth:])).wrap(console(), columns() - depth - _DEEPER, overflow="fold")
+    parts = Text(printable(line[depth:])).wrap(console(), columns() - depth - _DEEPER)
     for number, part in enumerate(parts):
         typer.echo(" " * (depth + _DEEPER * bool(number)) + part.plain.rstrip())
 
