@@ -4,7 +4,7 @@
 `make mutants-python MUTANTS_SAMPLE=200 MUTANTS_SEED=1` draws faults at random from all files (`changes` has their
 kinds). First, each test is run once to store which lines it runs (`--keep-coverage`: as stored by the last run). Then
 each fault meets the tests that run its lines: those outside labs, quick ones first, and if all of them pass, those in
-labs. A line that runs only as its module is imported meets the tests nearby first.
+labs. A line that runs only as its module is imported, or by no test, meets the tests nearby first.
 
 `python -m tools.mutants stats/bounds --sample 0 --tests tests/stats` tries all of one file by the tests of one room.
 
@@ -88,11 +88,11 @@ def judged(change: Change, tree: Path, coverage: Coverage) -> Outcome:
     """Put the change into the tree, run its tests, and put the file back."""
     file = tree / "src" / "virtoll" / change.file
     before = _text(file)
-    only_imported = runs_at_import(before, change)
-    runners = coverage.runners(change.file, None if only_imported else change.lines)
+    by_line = [] if runs_at_import(before, change) else coverage.runners(change.file, change.lines)
+    runners = by_line or coverage.runners(change.file)
     file.write_text(changed(before, change), encoding="utf-8")
     try:
-        by = _failed_nearby(tree, change) if only_imported else None
+        by = None if by_line else _failed_nearby(tree, change)
         if by is not None:
             return Outcome(change, "found", by, len(runners))
         for in_lab in (False, True):
