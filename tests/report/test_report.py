@@ -10,13 +10,11 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from tests.support.drawings import Blank, drawn_by
-from tests.support.facts import Command, assert_facts, refused
-from tests.support.made_up_run import Made, made_up_run
+from tests.support.facts import assert_facts, refused
 from tests.support.report_page import Page, columns_of, page_of, read_page, rows_of, text_of
 from tests.support.report_runs import RUNS, analysis_of
 from tests.support.report_tables import csv_rows
@@ -36,7 +34,6 @@ from virtoll.report.figures.style import KNOWN, Width, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import DECIDES_WITHIN
 from virtoll.report.tables import csv_tables
-from virtoll.stats.analysis import analyse
 
 DRAWN = ("whole", "nested", "listed rates", "swept", "as a paper", "nothing run")
 """Kinds of runs whose figures are drawn. For the others, what is to be drawn is asserted of its specification."""
@@ -376,6 +373,9 @@ def test_a_papers_summary_has_a_table_of_its_own(reports: Reports) -> None:
     assert (of["runc", "masr"]["values"], of["runc", "masr"]["dropped"]) == ("2", "1")
     assert ("netns", "masr") not in of  # one value, and that is dropped: missing, and not zero
     assert float(of["native", "superpi"]["share_of_baseline"]) == 1
+    (summary,) = page.part("paper-summary").iter("table")
+    for native, runc in columns_of(summary, "native", "runc"):
+        assert (native.count("%"), runc.count("%")) == (0, 1), "a share, of all but what it is a share of"
     assert {row["summary"] for row in rows} == {"median-drop-first"}
     assert "paper-summary" not in read_page(other.path).ids
     assert not (other.path.parent / "tables" / "paper_summary.csv").exists()
@@ -431,15 +431,3 @@ def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(reports:
     assert_facts(shown, "Tables 2 and 3", "maximum forwarding rate", "OpenVZ", "now: netns")
     assert_facts(spec.caption(analysis), "Sun Fire X4150")
     assert then_and_now_figures(ThenAndNow()) == {}
-
-
-def test_the_page_says_what_is_in_the_place_of_a_papers_platform() -> None:
-    platforms: dict[str, dict[str, Any]] = {
-        "native": {},
-        "runc": {"stands_for": "OpenVZ 3"},
-        "netns": {"stands_for": "OpenVZ 3"},
-        "uml": {"stands_for": "Xen 3"},
-    }
-    made = made_up_run(platforms, [Made(label, "superpi") for label in platforms])
-    said = page_of(analyse(made)).text
-    assert_facts(said, Command("OpenVZ 3: runc, netns"), Command("Xen 3: uml"))

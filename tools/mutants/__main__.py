@@ -3,8 +3,9 @@
 
 `make mutants-python MUTANTS_SAMPLE=200 MUTANTS_SEED=1` draws faults at random from all files (`changes` has their
 kinds). First, each test is run once to store which lines it runs (`--keep-coverage`: as stored by the last run). Then
-each fault meets the tests that run its lines: those outside labs, quick ones first, and if all of them pass, those in
-labs. A line that runs only as its module is imported, or by no test, meets the tests nearby first.
+each fault meets the tests that run its lines, quick ones first, and then their modules, whose other tests may read what
+one of these made: outside labs, and if all of them pass, in labs. A line that runs only as its module is imported, or
+by no test, meets the tests nearby first.
 
 `python -m tools.mutants stats/bounds --sample 0 --tests tests/stats` tries all of one file by the tests of one room.
 
@@ -43,6 +44,7 @@ PATIENCE: Final = 4.0
 """A fault that makes its tests take so many times longer hangs: it is found."""
 GENERATED: Final = ("tests/experiment/test_schema.py", "tests/runfolder/test_schema.py")
 """Tests of what is generated from the modules of all rooms."""
+_FIRST_FAILURE: Final = ("-x", "-rfE", "-m", SHORT)
 Fate = Literal["found", "found in labs", "left"]
 
 
@@ -96,10 +98,11 @@ def judged(change: Change, tree: Path, coverage: Coverage) -> Outcome:
         if by is not None:
             return Outcome(change, "found", by, len(runners))
         for in_lab in (False, True):
-            chosen = _quickest([runner for runner in runners if runner.in_lab == in_lab])
-            by = _failed(tree, chosen) if chosen else None
-            if by is not None:
-                return Outcome(change, "found in labs" if in_lab else "found", by, len(runners))
+            there = [runner for runner in runners if runner.in_lab == in_lab]
+            for chosen in (_quickest(there), _quickest(coverage.modules(there))):
+                by = _failed(tree, chosen) if chosen else None
+                if by is not None:
+                    return Outcome(change, "found in labs" if in_lab else "found", by, len(runners))
     finally:
         file.write_text(before, encoding="utf-8")
     return Outcome(change, "left", "", len(runners))
@@ -131,10 +134,10 @@ def _failed(tree: Path, runners: Sequence[Runner]) -> str | None:
     expected = sum(runner.seconds for runner in runners)
     tests = [runner.test for runner in runners]
     try:
-        done = pytest_in(tree, ["-x", "-rfE", *tests], deadline_seconds=60 + PATIENCE * expected)
+        done = pytest_in(tree, [*_FIRST_FAILURE, *tests], deadline_seconds=60 + PATIENCE * expected)
         if done.returncode == pytest.ExitCode.USAGE_ERROR:
             modules = sorted({test.partition("::")[0] for test in tests})
-            done = pytest_in(tree, ["-x", "-rfE", "-m", SHORT, *modules], deadline_seconds=60 + PATIENCE * expected)
+            done = pytest_in(tree, [*_FIRST_FAILURE, *modules], deadline_seconds=60 + PATIENCE * expected)
     except subprocess.TimeoutExpired:
         return "no end"
     return _first_failure(done)
