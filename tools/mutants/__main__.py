@@ -5,7 +5,7 @@
 kinds). First, each test is run once to store which lines it runs (`--keep-coverage`: as stored by the last run). Then
 each fault meets the tests that run its lines, quick ones first, and then their modules, whose other tests may read what
 one of these made: outside labs, and if all of them pass, in labs. A line that runs only as its module is imported, or
-by no test, meets the tests nearby first.
+by no test, meets the tests nearby first. What passes all tests may still be a fault that mypy finds.
 
 `python -m tools.mutants stats/bounds --sample 0 --tests tests/stats` tries all of one file by the tests of one room.
 
@@ -34,7 +34,18 @@ from typing import Final, Literal
 import pytest
 from tests.support.quick import distance
 from tools.mutants.changes import Change, changed, changes_of, is_fault, lot, runs_at_import
-from tools.mutants.trees import DATA, ROOT, SHORT, WORK, Coverage, Runner, make_tree, measure_coverage, pytest_in
+from tools.mutants.trees import (
+    DATA,
+    ROOT,
+    SHORT,
+    WORK,
+    Coverage,
+    Runner,
+    make_tree,
+    measure_coverage,
+    pytest_in,
+    types_fit,
+)
 
 SOURCE: Final = ROOT / "src" / "virtoll"
 EXPLAINED: Final = Path(__file__).with_name("explained.toml")
@@ -45,7 +56,7 @@ PATIENCE: Final = 4.0
 GENERATED: Final = ("tests/experiment/test_schema.py", "tests/runfolder/test_schema.py")
 """Tests of what is generated from the modules of all rooms."""
 _FIRST_FAILURE: Final = ("-x", "-rfE", "-m", SHORT)
-Fate = Literal["found", "found in labs", "left"]
+Fate = Literal["found", "found in labs", "found by mypy", "left"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,8 @@ def judged(change: Change, tree: Path, coverage: Coverage) -> Outcome:
                 by = _failed(tree, chosen) if chosen else None
                 if by is not None:
                     return Outcome(change, "found in labs" if in_lab else "found", by, len(runners))
+        if not types_fit(tree):
+            return Outcome(change, "found by mypy", "", len(runners))
     finally:
         file.write_text(before, encoding="utf-8")
     return Outcome(change, "left", "", len(runners))
@@ -222,7 +235,7 @@ def _report(outcomes: Sequence[Outcome]) -> int:
         if fate == "left" and outcome.change.key in reasons:
             fate = "explained"
         rooms.setdefault(room, Counter()).update(("tried", fate))
-    columns = ("tried", "found", "found in labs", "explained", "left")
+    columns = ("tried", "found", "found in labs", "found by mypy", "explained", "left")
     print(f"\n| room | {' | '.join(columns)} |")
     print(f"| --- |{' ---: |' * len(columns)}")
     total = sum(rooms.values(), Counter())

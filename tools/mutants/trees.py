@@ -62,6 +62,12 @@ def pytest_in(
     )
 
 
+def types_fit(tree: Path) -> bool:
+    """Whether mypy finds nothing in a tree's package."""
+    done = subprocess.run([PROGRAMS / "mypy", "src"], cwd=tree, capture_output=True, check=False)
+    return done.returncode == 0
+
+
 def measure_coverage(tests: Sequence[str], workers: int) -> None:
     """Run these tests, or all, labs included, and store which lines each runs; tests that fail there count too."""
     tree = make_tree("covered")
