@@ -17,10 +17,15 @@ VIEW_KEYS = frozenset((
     "mark", "params", "resolve", "spacing", "title", "transform", "vconcat", "view", "width",
 ))  # fmt: skip
 """What a view of Vega-Lite may have, of which figures use these."""
+CHANNELS = frozenset((
+    "detail", "fill", "opacity", "shape", "size", "stroke", "strokeDash", "strokeWidth", "text", "tooltip", "x", "x2",
+    "xOffset", "y", "y2", "yOffset",
+))  # fmt: skip
+"""The channels of an encoding that figures use."""
 CHANNEL_KEYS = frozenset((
     "axis", "bandPosition", "condition", "datum", "field", "legend", "scale", "sort", "stack", "title", "type", "value",
 ))  # fmt: skip
-"""The same of an encoding's channel."""
+"""What a channel may have."""
 
 
 def panels_of(specification: Specification) -> list[Specification]:
@@ -80,8 +85,10 @@ def complaints(specification: Specification, capfd: pytest.CaptureFixture[str]) 
 def unknown_keys(specification: Specification) -> list[str]:
     """Keys that a view of Vega-Lite or an encoding's channel does not have: the converter ignores them."""
     views = list(_views(specification))
-    channels = [channel for view in views for channel in view.get("encoding", {}).values() if isinstance(channel, dict)]
+    encodings = [view.get("encoding", {}) for view in views]
+    channels = [channel for encoding in encodings for channel in encoding.values() if isinstance(channel, dict)]
     unknown = {key for view in views for key in view.keys() - VIEW_KEYS}
+    unknown |= {name for encoding in encodings for name in encoding.keys() - CHANNELS}
     return sorted(unknown.union(*(channel.keys() - CHANNEL_KEYS for channel in channels)))
 
 
