@@ -267,6 +267,10 @@ def test_a_plan_says_which_difference_an_earlier_run_lets_it_show(runs: Path, tm
     few, many = tmp_path / "few.yaml", tmp_path / "many.yaml"
     for path, blocks in ((few, 3), (many, 12)):
         path.write_text(experiments.text(**asked, blocks=blocks))
+    for name, changed in (("one", {"blocks": 1}), ("paper", {"order": "paper"})):
+        other = tmp_path / f"{name}.yaml"
+        other.write_text(experiments.text(**asked | changed))
+        assert as_json("plan", str(other), runs=runs)["foreseen"] is None, name
     (run,) = (path.name for path in runs.iterdir())
     said = as_json("plan", str(few), runs=runs)["foreseen"]
     more = as_json("plan", str(many), runs=runs)["foreseen"]

@@ -266,7 +266,9 @@ def test_what_dead_labs_left_is_removed_and_nothing_else(host: EsxiHost) -> None
         session.finish(machine_named(session, f"{dead}-theirs").Destroy_Task())
         assert Datastore(session).folders("virtoll-") == [f"{alive}-one", "virtoll-notes"]
         Datastore(session).remove_folder("virtoll-notes")
-    assert remove_leftovers_by_api(parameters) == [f"machine {alive}-one"]
+        port_groups(session, dead, plan_links(0).links[:1])  # its machine is gone already
+    removed = remove_leftovers_by_api(parameters)
+    assert removed == [f"machine {alive}-one", f"virtual switch {dead}-vmnic1"]
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -32,7 +32,7 @@ from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, Width, platform_styles
 from virtoll.report.figures.then_and_now import then_and_now_figures
-from virtoll.report.headline import DECIDES_WITHIN
+from virtoll.report.headline import DECIDES_WITHIN, level_class
 from virtoll.report.tables import csv_tables
 
 DRAWN = ("whole", "nested", "listed rates", "swept", "as a paper", "nothing run")
@@ -307,6 +307,17 @@ def test_the_papers_shares_stand_beside_and_all_claims(reports: Reports) -> None
     other_tables = list(other.part("then-and-now").iter("table"))  # it forwarded, whatever the experiment names
     assert len(other_tables) < len(list(section.iter("table"))), "all numbers of the paper are on its study's page"
     assert "then-and-now" not in read_page(reports("nothing run").path).ids
+
+
+def test_each_reading_of_the_host_is_marked_by_its_level() -> None:
+    analysis = analysis_of("whole")
+    table = next(page_of(analysis).part("host").iter("table"))
+    cells = [row[-1] for row in table.iter("tr") if row[-1].tag == "td"]
+    levels = [finding.level for finding in analysis.fitness.findings]
+    assert len(cells) == len(levels) > 3
+    for cell, level in zip(cells, levels, strict=True):
+        assert cell.get("class") == ("missing" if level is None else level_class(level))
+        assert text_of(cell) == ("–" if level is None else str(level))
 
 
 def test_the_answer_fits_a_terminal(name: str) -> None:
