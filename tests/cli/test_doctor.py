@@ -358,6 +358,7 @@ def test_without_qemu_the_rest_works_and_its_package_is_named() -> None:
     document = json.loads(finished.stdout)
     netns, qemu = document["platforms"]
     assert netns["available"]
+    assert netns["version"]
     assert_facts(qemu["reason"], emulator.programs[0])
     assert (qemu["remedy"], qemu["install"]) == (packages.how_to_install(emulator.name), [emulator.name])
     assert document["install"] == install_commands([emulator.name])

@@ -20,6 +20,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from virtoll.report import words
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.curves import Upright
 from virtoll.report.figures.style import Specification, Width
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis, analyse
@@ -87,6 +88,11 @@ def test_bars_show_what_the_table_of_the_papers_summary_holds(summary: str) -> N
         first, last = across["scale"]["domain"]
         assert first == 0
         assert last > max(one["value"] for one in shown_bars.values())
+
+
+@pytest.mark.parametrize(("low", "logarithmic"), [(0.0, False), (0.02, True), (5.0, True)])
+def test_an_axis_that_does_not_begin_at_zero_is_logarithmic(low: float, logarithmic: bool) -> None:
+    assert Upright(1.0, "GB/s", low, 9.0).logarithmic is logarithmic
 
 
 def test_whiskers_end_where_the_summary_does() -> None:

@@ -81,6 +81,8 @@ def test_guests_at_once_have_what_all_do_and_what_one_does() -> None:
         assert_facts(text, units.rate(row.together or 0, "jobs/s"), units.nanoseconds(row.each))
     titles = [panel["layer"][0]["encoding"]["y"]["axis"]["title"] for panel in (together, each)]
     assert [title.rpartition(", ")[2] for title in titles] == ["jobs/s", "s"]
+    below = [panel["layer"][0]["encoding"]["x"]["axis"]["title"] for panel in (together, each)]
+    assert below == ["guests at once"] * 2
     assert legend_of(figure) == ["native", "netns", f"{NESTED} †", f"† ×  {FUNCTIONAL_ONLY}"]
     (task,) = analysis.at_once.tasks
     assert figure["vconcat"][0]["title"] == [task.label]

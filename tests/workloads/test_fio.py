@@ -75,8 +75,9 @@ def test_each_job_has_a_part_of_the_one_file() -> None:
         ("fio: io_queue_init: Operation not permitted", "Operation not permitted"),
     ],
 )
-def test_a_guest_without_io_uring_skips_the_trial(printed: str, fact: str) -> None:
-    guest = working({"status": 1, "stdout": f"{printed}\n"})
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_guest_without_io_uring_skips_the_trial(printed: str, fact: str, stream: str) -> None:
+    guest = working({"status": 1, stream: f"{printed}\n"})
     with refused("io_uring", fact, "engine: psync", error=GuestCannot) as raised:
         measure("fio", guest, engine="io_uring", size_bytes="1MiB")
     assert getattr(raised.value, "kind", None) == "unsupported"
