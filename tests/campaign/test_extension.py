@@ -78,6 +78,7 @@ def test_an_extended_run_has_the_longer_plan_and_keeps_its_trials(run: Path) -> 
     planned = [(one.trial, one.block, one.round, one.platform, one.workload) for one in after.plan.trials]
     assert planned == [(one.number, one.block, one.round, one.platform.label, one.workload.workload) for one in longer]
     assert after.plan.trials[: len(before.plan.trials)] == before.plan.trials
+    assert after.plan.estimated_seconds > before.plan.estimated_seconds
     assert (run / "trials.jsonl").read_bytes().startswith(trials)
     assert numbers(run) == list(range(len(after.plan.trials)))
     assert [(one.blocks, one.command[:2]) for one in after.extensions] == [(2, ("virtoll", "extend"))]

@@ -28,6 +28,8 @@ from virtoll import units
         (units.percent(1.0), "100 %"),
         (units.percent(-0.05), "−5.00 %"),
         (units.percent(0.00001), "<0.01 %"),
+        (units.percent(0.0001), "0.0100 %"),
+        (units.percent(0.00015), "0.0150 %"),
         (units.parts_per_million(-0.002), "−2000 ppm"),
         (units.parts_per_million(0.05), "+5.00 %"),
         (units.significant(0.09996), "0.100"),

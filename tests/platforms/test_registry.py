@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -82,3 +83,14 @@ def test_a_platform_without_its_keys_names_the_command_that_lists_them(name: str
     assert not found.available
     assert_facts(found.remedy or "", Command(f"virtoll show platform {name}"))
     assert "virtoll" not in (found.why or "virtoll")
+
+
+@pytest.mark.parametrize("name", ["cloud-hypervisor", "firecracker"])
+def test_another_binary_in_the_same_place_is_probed_anew(name: str, tmp_path: Path) -> None:
+    binary = tmp_path / name
+    binary.touch(0o755)
+    platform = PLATFORMS[name](PLATFORMS[name].parameter_model(binary=str(binary)))
+    before = platform.depends_on()
+    assert platform.depends_on() == before
+    binary.write_text("another")
+    assert platform.depends_on() != before
