@@ -89,7 +89,7 @@ def test_a_platform_without_its_keys_names_the_command_that_lists_them(name: str
 def test_another_binary_in_the_same_place_is_probed_anew(name: str, tmp_path: Path) -> None:
     binary = tmp_path / name
     binary.touch(0o755)
-    platform = PLATFORMS[name](PLATFORMS[name].parameter_model(binary=str(binary)))
+    platform = PLATFORMS[name](PLATFORMS[name].parameter_model.model_validate({"binary": str(binary)}))
     before = platform.depends_on()
     assert platform.depends_on() == before
     binary.write_text("another")
