@@ -185,6 +185,11 @@ def test_platforms_whose_guests_take_far_apart_have_a_logarithmic_axis(weighed: 
     far = consolidated(weighed, [], available_bytes=1 << 20)
     axes = [panels_of(of("consolidation", one))[0]["layer"][0]["encoding"]["y"] for one in (weighed, far)]
     assert ["type" in one["scale"] for one in axes] == [False, True]
+    free = weighed.consolidations[0].steps[0].available_before_bytes or 0
+    back = consolidated(weighed, [free + (5 << 20)], available_bytes=1 << 20)
+    upright = panels_of(of("consolidation", back))[0]["layer"][0]["encoding"]["y"]
+    assert "type" in upright["scale"], "the last of each decides"
+    assert min(upright["scale"]["domain"]) > 0
 
 
 def test_a_nested_platforms_series_has_crosses_and_the_sign(weighed: Analysis) -> None:

@@ -29,7 +29,7 @@ from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import PERCENTILES, pooled_percentiles
 from virtoll.workloads.base import Bench
 from virtoll.workloads.loss_ratio_search import Counted, Found, Goal, search
-from virtoll.workloads.throughput import DELAY_SHARES, ThroughputParameters
+from virtoll.workloads.throughput import DELAY_SHARES, Throughput, ThroughputParameters
 
 NDR = Goal("ndr", 0.0, 0.5, 0.02, 1.0, 5.0)
 PDR = Goal("pdr", 0.005, 0.5, 0.02, 1.0, 5.0)
@@ -92,6 +92,13 @@ def test_trials_are_long_enough_for_the_queues_up_to_the_limit() -> None:
     wanted = ThroughputParameters()
     rates = (1e6, 125_600.0, 62_800.0, 12_560.0, 1000.0)
     assert [wanted.seconds_at(rate) for rate in rates] == [1.0, 1.0, 2.0, 10.0, 10.0]
+
+
+def test_a_slow_guests_search_takes_longer() -> None:
+    workload = Throughput(ThroughputParameters(trial_seconds=0.2))
+    native, twice, slow = (workload.estimate_seconds(slowdown) for slowdown in (1.0, 2.0, 50.0))
+    assert native < twice < slow
+    assert workload.estimate_seconds(0.5) == native
 
 
 def test_a_trial_longer_than_what_decides_is_refused() -> None:
