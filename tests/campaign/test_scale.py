@@ -164,6 +164,9 @@ def test_cost_and_crowding_of_a_model_are_found(crowded: RunFolder) -> None:
     assert all(len({member.boot for member in one.members}) == len(one.members) for one in trials)
     started = Counter(boot.scale.guests for boot in crowded.boots() if boot.scale is not None)
     assert started == {guests: len(MODELS) * 4 * guests for guests in (1, 2, 8)}, "guests of groups of that size"
+    groups = crowded.groups()
+    assert Counter(group.block for group in groups) == dict.fromkeys(range(4), len(MODELS) * 3)
+    assert all((group.up_monotonic_ns or 0) >= group.began_monotonic_ns for group in groups)
     found = load_analysis(crowded.path).at_once
     (task,) = found.tasks
     shares = {}
@@ -293,6 +296,7 @@ def test_a_guest_that_does_not_start_is_named(tmp_path: Path) -> None:
     assert_facts(skipped.reason or "", "guest 3 of 4", "of-4-003-frail/0")
     (group,) = [one for one in folder.groups() if one.platform == "frail"]
     assert (group.status, group.reason, len(group.boots)) == ("failed", skipped.reason, 3)
+    assert group.up_monotonic_ns is None
     assert {one.status for one in of(folder, "model", 4)} == {"ok"}
 
 

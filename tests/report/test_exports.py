@@ -122,7 +122,9 @@ def test_a_second_metric_of_isolation_is_a_family_of_its_own() -> None:
     first, second = analysis.isolation.comparisons
     further = replace(second, task=replace(second.task, metric=replace(second.task.metric, primary=False)))
     found = replace(analysis, isolation=replace(analysis.isolation, comparisons=(first, further)))
-    assert [row["family"] for row in csv_rows(found, "isolation") if row["family"] != "A/A"] == ["primary", "second"]
+    rows = [row for row in csv_rows(found, "isolation") if row["family"] != "A/A"]
+    assert [row["family"] for row in rows] == ["primary", "second"]
+    assert [float(row["at_least"]) for row in rows] == [first.at_least, second.at_least]
 
 
 def test_the_table_of_isolation_has_the_numbers_of_the_csv() -> None:
