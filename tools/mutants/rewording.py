@@ -2,8 +2,8 @@
 """Writes some messages of `src/virtoll` in other words, and counts the tests that fail: they hold prose.
 
 `python -m tools.mutants.rewording --sample 50 --seed 1` draws texts of five words and more, puts
-other words in the place of common ones in a copy of the repository, and runs the tests outside labs there (or those
-of `--tests`).
+other words in the place of common ones in a copy of the repository, has `make tables` write what is generated from
+them, and runs the tests outside labs there (or those of `--tests`).
 Names, numbers and what is put into a text stay, so a test of facts passes.
 Prints each change and each test that failed. Exit codes: 0, 1 where more than `--most` failed.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.mutants.changes import Change, changed, is_fault, lot
-from tools.mutants.trees import ROOT, SHORT, make_tree, pytest_in
+from tools.mutants.trees import ROOT, SHORT, make_tree, pytest_in, write_tables
 
 SOURCE: Final = ROOT / "src" / "virtoll"
 LEAST_WORDS: Final = 5
@@ -116,10 +116,12 @@ def main() -> int:
         file.write_text(changed(file.read_text(encoding="utf-8"), change), encoding="utf-8")
         print(f"{change.file}:{change.lines[0]}\n- {change.before}\n+ {change.after}")
     short = f"not inside and {SHORT}"
+    write_tables(tree)
     done = pytest_in(tree, ["-rfE", "--numprocesses=3", "--dist=worksteal", "-m", short, *asked.tests])
     failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.MULTILINE)
     print(f"\n{len(chosen)} messages of {len(every)} in other words; {len(failed)} tests failed")
     print("\n".join(sorted(failed)))
+    print("\n".join(line for line in done.stdout.splitlines() if line.startswith("E  ")))
     print(done.stdout.splitlines()[-1] if done.stdout else done.stderr)
     return 1 if len(failed) > asked.most else 0
 

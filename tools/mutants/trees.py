@@ -62,6 +62,12 @@ def pytest_in(
     )
 
 
+def write_tables(tree: Path) -> None:
+    """What `make tables` writes, from a tree's own code."""
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    subprocess.run([sys.executable, "tools/tables.py"], cwd=tree, env=environment, check=True)
+
+
 def types_fit(tree: Path) -> bool:
     """Whether mypy finds nothing in a tree's package."""
     done = subprocess.run([PROGRAMS / "mypy", "src"], cwd=tree, capture_output=True, check=False)
