@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
 GUESTS = 3
 # The one lasts until somebody has looked at the guests, the other until the run is ended.
-LONG = {"workload": "forkwait", "processes": 3_000}
+LONG = {"workload": "forkwait", "processes": 30_000}
 ENDLESS = {"workload": "forkwait", "processes": 2_000_000}
 SHORT = {"workload": "forkwait", "processes": 500}
 BEGUN_NS = 100_000_000
