@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.facts import Command, refused
+from tests.support.machine import ENDING_SIGNALS
 
 from virtoll.cli import runs
 from virtoll.errors import Interrupted
 from virtoll.lab import interrupts
 from virtoll.lab.interfaces import Interfaces
-
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(params=ENDING_SIGNALS, ids=lambda number: number.name)

@@ -77,12 +77,13 @@ def test_a_product_is_installed_from_packages_or_says_how() -> None:
     assert {package for kind in PLATFORMS.values() for package in kind.install} <= known
 
 
-@pytest.mark.parametrize("name", ["esxi", "ssh"])
-def test_a_platform_without_its_keys_names_the_command_that_lists_them(name: str) -> None:
+@pytest.mark.parametrize(("name", "lacking"), [("esxi", "ESXi host"), ("ssh", "guest")])
+def test_a_platform_without_its_keys_names_the_command_that_lists_them(name: str, lacking: str) -> None:
     found = PLATFORMS[name](PLATFORMS[name].parameter_model()).probe(model_site())
     assert not found.available
     assert_facts(found.remedy or "", Command(f"virtoll show platform {name}"))
-    assert "virtoll" not in (found.why or "virtoll")
+    assert_facts(found.why or "", lacking)
+    assert "virtoll" not in (found.why or "")
 
 
 @pytest.mark.parametrize("name", ["cloud-hypervisor", "firecracker"])

@@ -53,6 +53,10 @@ class Process:
         return None
 
 
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end a run in order."""
+
+
 @dataclass(frozen=True)
 class Family:
     """A process and all its descendants; the namespaces that they have and the host does not; their labs' ids."""

@@ -114,8 +114,4 @@ def _is_legend(one: Specification) -> bool:
 
 
 def _leaves(specification: Specification) -> Iterator[Specification]:
-    if "layer" in specification:
-        yield specification
-    for key in ("vconcat", "hconcat", "concat"):
-        for one in specification.get(key, ()):
-            yield from _leaves(one)
+    return (view for view in _views(specification) if "layer" in view)

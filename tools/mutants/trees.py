@@ -47,6 +47,11 @@ def make_tree(name: str) -> Path:
     return tree
 
 
+def _environment(tree: Path) -> dict[str, str]:
+    """In which Python finds the package of the tree first."""
+    return {**os.environ, "PYTHONPATH": str(tree / "src")}
+
+
 def pytest_in(
     tree: Path,
     arguments: Sequence[str],
@@ -54,8 +59,8 @@ def pytest_in(
     variables: Mapping[str, str] | None = None,
     deadline_seconds: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a tree, of which Python finds the package first."""
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), **(variables or {})}
+    """Run pytest in a tree."""
+    environment = {**_environment(tree), **(variables or {})}
     command: list[str | Path] = [PROGRAMS / "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.run(
         command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=deadline_seconds
@@ -64,8 +69,7 @@ def pytest_in(
 
 def write_tables(tree: Path) -> None:
     """What `make tables` writes, from a tree's own code."""
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-    subprocess.run([sys.executable, "tools/tables.py"], cwd=tree, env=environment, check=True)
+    subprocess.run([sys.executable, "tools/tables.py"], cwd=tree, env=_environment(tree), check=True)
 
 
 def types_fit(tree: Path) -> bool:
