@@ -185,7 +185,7 @@ def test_real_guests_side_by_side_are_on_their_cpus(tmp_path: Path) -> None:
         {
             "workload": "transmitters",
             "rate_frames_per_second": 200,
-            "duration_milliseconds": 200,
+            "duration_milliseconds": 1000,
             "affinity": "unpinned",
         },
     ]

@@ -39,6 +39,8 @@ SWEEP: dict[str, Any] = {
     "stop_below_share": 1.0,
     "point_milliseconds": round(1000 * guests.HELD_FRAMES / SLOW),
 }
+FEW_IN_A_SECOND: dict[str, Any] = {"rate_frames_per_second": 200.0, "duration_milliseconds": 1000}
+"""For guests that send together: on a busy host one may begin 50 ms after another."""
 
 
 @pytest.fixture(autouse=True)
@@ -125,12 +127,10 @@ def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]
 def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
     bench = dataclasses.replace(first.bench, co_located=(second.bench,))
-    wanted = TransmittersParameters(
-        transmitters=2, rate_frames_per_second=guests.FEW_PER_SECOND, duration_milliseconds=100
-    )
+    wanted = TransmittersParameters(transmitters=2, **FEW_IN_A_SECOND)
     done = Transmitters(wanted).measure(bench)
     assert_all_came(done)
-    frames = guests.FEW_PER_SECOND // 10
+    frames = FEW_IN_A_SECOND["rate_frames_per_second"]
     assert [one.intended_frames for one in present(done.points)[0].traffic.sources] == [frames, frames]
 
 
@@ -163,11 +163,8 @@ def disciplines(interface: str) -> str:
 
 
 def test_guests_send_over_one_nic(at_one_nic: tuple[Connected, ...]) -> None:
-    """Slowly enough, and each frame arrives at the one interface, counted apart.
-
-    For a second: on a busy host one guest may begin 50 ms after the other.
-    """
-    done = over_one_nic(at_one_nic, rate_frames_per_second=guests.FEW_PER_SECOND / 10, duration_milliseconds=1000)
+    """Slowly enough, and each frame arrives at the one interface, counted apart."""
+    done = over_one_nic(at_one_nic, **FEW_IN_A_SECOND)
     assert_all_came(done)
     (point,) = present(done.points)
     assert point.to_json()["shared_link"] is True
