@@ -15,7 +15,10 @@ from tests.support import failures, guests, inside, quick  # noqa: E402 - their 
 from tests.support.timeline import Timeline  # noqa: E402
 
 from virtoll.campaign.session import RunSession  # noqa: E402
+from virtoll.host.packages import search_system_folders  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
+
+search_system_folders()  # as each start of the command does
 
 
 @pytest.fixture(scope="module")

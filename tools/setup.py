@@ -272,7 +272,9 @@ def build_products(python: Path, *, dev: bool) -> None:
 def build_images(python: Path, *, tools: bool, parts: bool = False) -> None:
     """Builds the guest images that are not in the cache yet; with `parts` what goes into them besides the agent."""
     names = ["tiny", "debug", *(["full"] if tools else [])]
-    run([python, "-I", "-m", "virtoll.image", "--quiet", *(["--parts"] if parts else []), *names])
+    # An ordinary user's PATH lacks the folder of mke2fs.
+    environment = os.environ | {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
+    run([python, "-I", "-m", "virtoll.image", "--quiet", *(["--parts"] if parts else []), *names], environment)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:

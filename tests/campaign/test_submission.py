@@ -178,7 +178,8 @@ def at_its_limit(into: Path, folder: Path, restarts: int) -> subprocess.Complete
     tools.mkdir(exist_ok=True)
     (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
     (tools / "scontrol").chmod(0o755)
-    (tools / "block-2").touch()
+    (tools / "block-2").unlink(missing_ok=True)
+    os.mkfifo(tools / "block-2")
     (tools / "block-2.at").unlink(missing_ok=True)
     slurm = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "7", "SLURM_RESTART_COUNT": str(restarts)}
     own = {"PATH": f"{tools}:{os.environ['PATH']}", "TEST_HOLDS": str(tools)}

@@ -307,24 +307,30 @@ def test_without_user_namespaces_the_setting_that_forbids_them_is_named(
     assert_facts(how_to_allow_namespaces(tmp_path), remedy)
 
 
-def test_programs_that_path_does_not_find_are_no_missing_ones(tmp_path: Path) -> None:
-    """As behind sudo, or for a user without /usr/sbin: nothing is tried, and nothing is to be installed."""
-    changed = {"PATH": str(tmp_path), "SUDO_USER": "somebody"}
+def test_programs_of_the_system_folders_need_not_be_in_path(tmp_path: Path) -> None:
+    """As behind sudo, or for a user whose PATH has no /usr/sbin."""
+    finished = virtoll("doctor", "--json", changed={"PATH": str(tmp_path)})
+    assert finished.returncode == 0, finished.stderr
+    checks = {row["check"]: row for row in json.loads(finished.stdout)["host"]}
+    assert checks["tools"]["good"]
+
+
+def test_missing_tools_end_a_command_and_nothing_is_tried(tmp_path: Path) -> None:
+    changed = {"PATH": str(tmp_path)}
     finished = in_process("doctor", "--json", changed=changed)
     assert finished.returncode == 1, finished.stderr
     document = json.loads(finished.stdout)
     checks = {row["check"]: row for row in document["host"]}
-    assert_facts(checks["tools"]["found"], "PATH", "ip", "mount")
-    assert_facts(checks["tools"]["remedy"], "PATH", "sudo", "secure_path", "/etc/sudoers")
-    assert (document["platforms"], document["install"]) == ([], [])
+    assert_facts(checks["tools"]["found"], "ip", "mount")
+    assert_facts(checks["tools"]["remedy"], "iproute2", "mount")
+    assert (document["platforms"], document["install"]) == ([], [])  # this PATH has no package manager either
     measured = in_process("run", "quick", "--into", tmp_path / "run", changed=changed)
-    assert_refused(measured, "PATH", "secure_path")
+    assert_refused(measured, "ip", "mount", "'virtoll setup'")
     assert measured.stderr.count("virtoll: ") == 1
     assert not (tmp_path / "run").exists()
 
 
-def test_missing_tools_are_named_with_this_hosts_command(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "_SYSTEM_FOLDERS", str(debian))  # this machine has the tools in them
+def test_missing_tools_are_named_with_this_hosts_command(debian: Path) -> None:
     (debian / "ip").symlink_to("/bin/true")
     (check,) = (one for one in doctor.host_checks() if one.check == "tools")
     assert check.blocks

@@ -34,7 +34,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host without anything, and without system folders that are looked into besides."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(packages, "_SYSTEM_FOLDERS", "")  # where this machine's own programs are
+    monkeypatch.setattr(packages, "SYSTEM_FOLDERS", ())  # where this machine's own programs are
     monkeypatch.delenv("SUDO_USER", raising=False)
     return tmp_path / "bin"
 
@@ -225,11 +225,10 @@ def test_what_debian_has_not_for_a_machine_is_not_asked_for() -> None:
     assert missing - there == {"qemu-system-arm"}
 
 
-def test_every_program_is_of_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_program_is_of_its_package() -> None:
     """Where a package is installed, as after ``make setup``, each of its programs is found."""
     if shutil.which("dpkg-query") is None:
         pytest.skip("needs dpkg")
-    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/bin:/bin")
     needed = packages.needed(platform.machine(), platforms=True, tools=True)
     missing = packages.missing_packages([one.name for one in needed])
     there = [one for one in needed if one.name not in missing]
@@ -265,19 +264,23 @@ def test_a_package_without_a_certain_name_is_named_as_debian_does(host: Path) ->
     assert_facts(remedy, "user-mode-linux", "Debian")
 
 
-def test_a_program_that_path_does_not_find_is_no_missing_package(
-    host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As behind sudo, whose PATH is its own, and for an ordinary user without the system's folders."""
-    (tmp_path / "sbin").mkdir()
-    program(tmp_path / "sbin", "runc", "exit 0")
+def test_a_missing_program_is_installed_by_the_hosts_own_package_manager(host: Path) -> None:
     program(host, "apk", "exit 0")
-    monkeypatch.setattr(packages, "_SYSTEM_FOLDERS", str(tmp_path / "sbin"))  # in place of this machine's
-    monkeypatch.setenv("SUDO_USER", "somebody")
-    why, remedy, install = packages.missing_program("runc", ("runc",))
-    assert_facts(why, "runc", tmp_path / "sbin", "PATH")
-    assert_facts(remedy, tmp_path / "sbin", "PATH", "sudo", "secure_path", "/etc/sudoers")
-    assert install == ()
-    why, *rest = packages.missing_program("crun", ("crun",))
+    why, remedy = packages.missing_program("crun", ("crun",))
     assert_facts(why, "crun")
-    assert rest == ["apk add crun", ("crun",)]
+    assert remedy == "apk add crun"
+
+
+@pytest.mark.parametrize(
+    ("path", "first"),
+    [("/opt/bin", ["/opt/bin"]), ("/usr/bin::/opt/bin", ["/usr/bin", "/opt/bin"]), ("", []), (None, [])],
+)
+def test_system_folders_are_searched_last_whatever_path_says(
+    monkeypatch: pytest.MonkeyPatch, path: str | None, first: list[str]
+) -> None:
+    """As behind sudo, whose PATH is its own, and for an ordinary user whose PATH leaves them out."""
+    monkeypatch.delenv("PATH") if path is None else monkeypatch.setenv("PATH", path)
+    packages.search_system_folders()
+    folders = os.environ["PATH"].split(":")
+    assert folders[: len(first)] == first
+    assert sorted(folders) == sorted({*first, *packages.SYSTEM_FOLDERS})

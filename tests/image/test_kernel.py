@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
 import shutil
 import struct
 import subprocess
@@ -57,7 +56,7 @@ def test_any_graph_without_cycles_is_loaded_in_order(graph: dict[int, set[int]])
 
 def test_what_modules_say_that_they_need_is_what_depmod_finds(tmp_path: Path) -> None:
     """Of the real kernel that guests are given; each name is there, so nothing that one needs was left out."""
-    if shutil.which("depmod", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+    if shutil.which("depmod") is None:
         pytest.skip("depmod is missing: apt-get install kmod")
     try:
         kernel = prepare_kernel(default_cache(), offline=True, progress=lambda _: None)

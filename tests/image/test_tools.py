@@ -172,8 +172,6 @@ def test_offline_without_a_cache_names_the_command(cache: Cache) -> None:
 
 def test_without_mmdebstrap_it_names_what_to_install(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    # Folders that are searched besides PATH, whatever it is.
-    monkeypatch.setattr(debian, "_SYSTEM_FOLDERS", "/nowhere")
     with refused("mmdebstrap", "'virtoll setup --tools'", error=ImageError):
         prepare_tools(cache, progress=silent)
 

@@ -268,7 +268,6 @@ def test_a_refused_connection_has_virshs_words_and_a_remedy(monkeypatch: pytest.
         with refused("qemu:///system", "Permission denied", "root", "this machine", error=GuestError):
             Virsh(nobody, f"qemu:///system?socket={closed}").run("list")
         monkeypatch.setenv("PATH", there)
-        monkeypatch.setattr("virtoll.host.packages._SYSTEM_FOLDERS", there)  # it looks there for what PATH lacks
         found = Libvirt(LibvirtParameters()).probe(replace(model_site(), host=lab))
         assert_facts(found.reason or "", "virsh")
         assert found.install == DEBIAN

@@ -17,6 +17,7 @@ from tests.support import failures
 from tests.support.repository import ROOT
 
 from virtoll.cli import main, output
+from virtoll.host import packages
 
 VIRTOLL = (sys.executable, "-m", "virtoll")
 _WISHES = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONWARNINGS", "PYTHONDEVMODE", "SUDO_USER"}
@@ -99,13 +100,16 @@ def in_process(
     """What ``virtoll ARGUMENTS`` answers in this process: for commands that enter no lab and ask nobody.
 
     The environment and the streams are as ``virtoll`` has them, and afterwards as before; the folder stays.
+    Programs are found in a PATH of ``changed`` alone.
     """
     where = {"VIRTOLL_RUNS": str(runs)} if runs is not None else {}
     words = ["virtoll", *map(str, arguments)]
     _note(words[1:], runs)
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    changed = changed or {}
     with (
-        mock.patch.dict(os.environ, environment(**where, **(changed or {})), clear=True),
+        mock.patch.dict(os.environ, environment(**where, **changed), clear=True),
+        mock.patch.object(packages, "SYSTEM_FOLDERS", () if "PATH" in changed else packages.SYSTEM_FOLDERS),
         mock.patch.object(sys, "argv", words),
         mock.patch.object(sys, "stdin", io.StringIO()),
         contextlib.redirect_stdout(out),

@@ -187,7 +187,7 @@ class Playground:
 
     def command(self, argv: Sequence[str], token: str) -> list[str]:
         """The command line that starts ``argv`` as this somebody in this place."""
-        inherited = environment() if self.root else {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "COLUMNS": "200"}
+        inherited = environment() if self.root else {"PATH": "/usr/bin:/bin", "COLUMNS": "200"}
         cache = {key: value for key, value in os.environ.items() if key == "VIRTOLL_CACHE"}
         variables = {
             **inherited,

@@ -71,8 +71,7 @@ _NODE = 'hostname "$1" && mount -t proc proc /proc && shift && { "$@" & wait; }'
 
 def missing_programs() -> str | None:
     """Why there can be no cluster here, in one sentence; None: there can."""
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-    missing = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
     return f"Slurm is not installed here ({', '.join(missing)}): run 'make setup-dev'" if missing else None
 
 

@@ -168,7 +168,7 @@ def ssh_hosts(
     ``behaviour``: a shell script that every command goes through, which is in SSH_ORIGINAL_COMMAND; it is the file
     ``/run/keys/behaviour`` on each host.
     """
-    if shutil.which("sshd", path="/usr/sbin:/usr/bin") is None or shutil.which("ssh") is None:
+    if shutil.which("sshd") is None or shutil.which("ssh") is None:
         pytest.skip("ssh or sshd is missing: apt-get install openssh-server openssh-client")
     with contextlib.ExitStack() as stack:
         keys = folder / "keys"

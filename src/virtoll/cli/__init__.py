@@ -59,6 +59,7 @@ from virtoll.errors import (
     as_written,
     disk_failure,
 )
+from virtoll.host.packages import search_system_folders
 from virtoll.lab.debug import debug, wanted
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
@@ -69,6 +70,7 @@ def main() -> None:
     """Entry point: turns an error into one sentence on standard error and its exit code."""
     # Looking for plugins of pydantic's, of which none is wanted, reads the metadata of all installed packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    search_system_folders()
     open_closed_streams()
     try:
         try:

@@ -289,12 +289,11 @@ def _user() -> Check:
 
 
 def _tools() -> Check:
-    """The programs that make a lab; where they are only hidden from PATH, that is the remedy."""
+    """The programs that make a lab."""
     lacking = packages.lacking_tools()
     if lacking is None:
         return Check("tools", "all there", True)
-    install = () if lacking.hidden else lacking.debian
-    return Check("tools", lacking.in_words, False, lacking.remedy, blocks=True, install=install)
+    return Check("tools", lacking.in_words, False, lacking.remedy, blocks=True, install=lacking.debian)
 
 
 def kernel_check(release: str) -> Check:

@@ -50,8 +50,6 @@ def _missing_tools() -> str | None:
     lacking = lacking_tools()
     if lacking is None:
         return None
-    if lacking.hidden:
-        return f"{', '.join(lacking.programs)}: installed, where PATH does not look; {lacking.remedy}"
     missing = [name for name in lacking.programs if name not in lacking.stand_ins]
     parts = [f"{', '.join(missing)}: not found on this host"] if missing else []
     parts += [f"{', '.join(lacking.stand_ins)}: busybox's or toybox's, which make no lab"] if lacking.stand_ins else []

@@ -81,7 +81,7 @@ ENVIRONMENT: Final = (
         "~/.config",
     ),
     Variable("GOENV", "The file of Go's settings, when gVisor's runsc is built.", "go/env in $XDG_CONFIG_HOME"),
-    Variable("PATH", "Where programs are looked for; /usr/sbin and /sbin are searched besides.", "these two alone"),
+    Variable("PATH", "Where programs are looked for, before the system's folders (/usr/sbin, ...).", "these alone"),
     Variable("OPENBLAS_NUM_THREADS", "Threads of the statistics' linear algebra.", "1"),
     Variable(
         "PYDANTIC_DISABLE_PLUGINS",

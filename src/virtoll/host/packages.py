@@ -111,8 +111,8 @@ FOR_TOOLS = (
 )
 STANDS_IN = {"runc": "containerd.io"}
 """A package that brings the same program and that must not be removed in favour of Debian's own."""
-_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where distributions and their administrators put programs; a PATH of sudo's or of an ordinary user has not all."""
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where distributions and their administrators put programs; sudo's PATH and an ordinary user's leave some out."""
 _INSTALLS = {
     "apt": ("apt-get", "install"),
     "dnf": ("dnf", "install"),
@@ -221,9 +221,9 @@ def _in_words(debian: Sequence[str]) -> str:
     return f"{' and '.join(dict.fromkeys(debian))} (as Debian calls {'it' if len(debian) == 1 else 'them'})"
 
 
-def find(program: str, path: str | None = None) -> str | None:
+def find(program: str) -> str | None:
     """Where a program is, as ``shutil.which``; None also where a stand-in has its name and cannot do what is asked."""
-    found = shutil.which(program, path=path)
+    found = shutil.which(program)
     return None if found is None or _stand_in_at(program, found) else found
 
 
@@ -244,48 +244,37 @@ def _stand_in_at(program: str, found: str) -> str | None:
     return None
 
 
-def beyond_path(program: str) -> str | None:
-    """Where a program is that PATH does not find; None where it is in no system folder either."""
-    return None if find(program) is not None else find(program, path=_SYSTEM_FOLDERS)
+def search_system_folders() -> None:
+    """Append ``SYSTEM_FOLDERS`` to PATH, for this process and those that it starts."""
+    given = os.environ.get("PATH", "").split(os.pathsep)
+    folders = [folder for folder in given if folder]
+    folders += [folder for folder in SYSTEM_FOLDERS if folder not in folders]
+    os.environ["PATH"] = os.pathsep.join(folders)
 
 
-def how_to_reach(*found: str) -> str:
-    """What a person does so that PATH finds programs that are there, as a sentence ends."""
-    by_sudo = " (sudo sets its own: secure_path in /etc/sudoers)" if os.environ.get("SUDO_USER") else ""
-    folders = os.pathsep.join(dict.fromkeys(str(Path(path).parent) for path in found))
-    return f"add {folders} to PATH{by_sudo}"
-
-
-def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
-    """Of a program that PATH does not find: why it cannot be used, what to do, and what of that is to be installed.
+def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str]:
+    """Of a program that PATH does not find: why it cannot be used, and what to do.
 
     ``debian``: the Debian packages that bring it.
     """
-    there = beyond_path(program)
-    if there is not None:
-        return f"{program} is in {Path(there).parent}, where PATH does not look", how_to_reach(there), ()
     other = stand_in(program)
     why = "not found on this host" if other is None else f"on this host {other}'s, which cannot do what is needed"
-    return f"{program}: {why}", how_to_install(*debian), tuple(debian)
+    return f"{program}: {why}", how_to_install(*debian)
 
 
 class LackingTools(NamedTuple):
     """Programs without which no lab is made, and the Debian packages that bring them.
 
-    ``hidden``: where they are that PATH does not find, if none need be installed. ``stand_ins``: those of the programs
-    that busybox or toybox has the name of.
+    ``stand_ins``: those of the programs that busybox or toybox has the name of.
     """
 
     programs: tuple[str, ...]
     debian: tuple[str, ...]
-    hidden: tuple[str, ...] = ()
     stand_ins: tuple[str, ...] = ()
 
     @property
     def in_words(self) -> str:
         """Which programs they are, each with what is wrong."""
-        if self.hidden:
-            return f"installed, where PATH does not look: {', '.join(self.programs)}"
         missing = [name for name in self.programs if name not in self.stand_ins]
         parts = [f"missing: {', '.join(missing)}"] if missing else []
         parts += (
@@ -296,7 +285,7 @@ class LackingTools(NamedTuple):
     @property
     def remedy(self) -> str:
         """What a person does, as a sentence ends."""
-        return how_to_reach(*self.hidden) if self.hidden else how_to_install(*self.debian)
+        return how_to_install(*self.debian)
 
 
 def lacking_tools() -> LackingTools | None:
@@ -307,10 +296,7 @@ def lacking_tools() -> LackingTools | None:
         return None
     programs = tuple(program for program, _ in lacking)
     debian = tuple(dict.fromkeys(package for _, package in lacking))
-    hidden = [beyond_path(program) for program in programs]
-    if all(hidden):
-        return LackingTools(programs, debian, tuple(path for path in hidden if path))
-    return LackingTools(programs, debian, stand_ins=tuple(name for name in programs if stand_in(name) is not None))
+    return LackingTools(programs, debian, tuple(name for name in programs if stand_in(name) is not None))
 
 
 def install_command(names: Sequence[str]) -> list[str]:
@@ -324,9 +310,8 @@ def missing_sentence(names: Sequence[str]) -> str:
 
 
 def without_programs(packages: Iterable[Package]) -> tuple[tuple[Package, tuple[str, ...]], ...]:
-    """The packages of which programs are not there, each with those; also looked for where root alone has its PATH."""
-    path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_FOLDERS}"
-    found = ((one, tuple(name for name in one.programs if find(name, path=path) is None)) for one in packages)
+    """The packages of which programs are not there, each with those."""
+    found = ((one, tuple(name for name in one.programs if find(name) is None)) for one in packages)
     return tuple((one, programs) for one, programs in found if programs)
 
 

@@ -20,7 +20,7 @@ from virtoll.agent.client import Caller
 from virtoll.errors import GuestError, ProgramMissing
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.host.guest_usage import GuestProcesses, HostView, view_of_host
-from virtoll.host.packages import beyond_path, how_to_install, missing_program
+from virtoll.host.packages import how_to_install, missing_program
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataBy, DataVolume
@@ -276,10 +276,8 @@ class Platform(ABC, Generic[P_co]):
         names = cls.install if install is None else install
         if host is not None:
             return Probe.unusable(None, f"{program}: not found on {host}", cls.how_to_get(here=False))
-        why, remedy, lacking = missing_program(program, names)
-        if beyond_path(program) is None and not names:
-            remedy = cls.how_to_get()
-        return Probe.unusable(None, why, remedy, lacking)
+        why, remedy = missing_program(program, names)
+        return Probe.unusable(None, why, remedy if names else cls.how_to_get(), tuple(names))
 
     @property
     def small_images_only(self) -> bool:
