@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -12,9 +11,11 @@ import pytest
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support import failures, guests, inside, quick  # noqa: E402 - their assertions are rewritten as they are imported
+from tests.support.privileges import skipping_what_needs_root  # noqa: E402
 from tests.support.timeline import Timeline  # noqa: E402
 
 from virtoll.campaign.session import RunSession  # noqa: E402
+from virtoll.cli.doctor_unprivileged import is_host_root  # noqa: E402
 from virtoll.host.packages import search_system_folders  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
 
@@ -154,8 +155,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     failures.forget()
     if item.config.option.quick:
         quick.skip_if_late()
-    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+    if item.get_closest_marker("root") is not None and not is_host_root():
         pytest.skip("needs root")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, object, object]:
+    """What an ordinary user is refused, a fixture is too."""
+    with skipping_what_needs_root():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """What an ordinary user is refused, a test is too."""
+    with skipping_what_needs_root():
+        return (yield)
 
 
 _CONFIG: list[pytest.Config] = []

@@ -99,8 +99,9 @@ def test_no_file_gets_the_number_of_a_closed_stream(run: Path) -> None:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this host has no /dev/full")
-def test_a_full_standard_error_keeps_the_exit_code() -> None:
-    assert shell('"$@" 2>/dev/full', "plan", "/no/such/file").returncode == 2
+@pytest.mark.parametrize("command", [("plan", "/no/such/file"), ("plan", "--no-such-option"), ("no-such-command",)])
+def test_a_full_standard_error_keeps_the_exit_code(command: Sequence[str]) -> None:
+    assert shell('"$@" 2>/dev/full', *command).returncode == 2
 
 
 @pytest.mark.root

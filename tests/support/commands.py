@@ -20,7 +20,7 @@ from virtoll.cli import main, output
 from virtoll.host import packages
 
 VIRTOLL = (sys.executable, "-m", "virtoll")
-_WISHES = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONWARNINGS", "PYTHONDEVMODE", "SUDO_USER"}
+_WISHES = {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "SUDO_USER"}
 READERS = frozenset(
     {"advise", "claims", "compare", "dataset", "explain", "export", "gate", "history", "list", "pack", "plan", "query"}
     | {"report", "runs", "schema", "show", "unpack", "--help", "--version"}
@@ -34,7 +34,8 @@ def environment(**changed: str) -> dict[str, str]:
     """The environment of a ``virtoll`` process: wide plain output, no colours, and no wishes of who runs the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("VIRTOLL_") or key == "VIRTOLL_CACHE"}
     plain = {"COLUMNS": "200", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT / "src")}
-    return {key: value for key, value in kept.items() if key not in _WISHES} | plain | changed
+    wishes = {key for key in kept if key in _WISHES or key.startswith("PYTHON")}
+    return {key: value for key, value in kept.items() if key not in wishes} | plain | changed
 
 
 def with_mounts(mounts: Sequence[str], *argv: str) -> list[str]:

@@ -15,9 +15,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -82,7 +81,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # what is left of it fails here, and not when Python ends
     except BrokenPipeError:
-        _leave_the_output()
+        _discard(sys.stdout)
         sys.exit(StorageError.exit_code)
     except VirtollError as error:
         _leave(told(error), error.exit_code)
@@ -120,7 +119,10 @@ def _leave_for_the_system(error: OSError) -> NoReturn:
         _leave([f"virtoll: {failed}"], failed.exit_code)
     if error.errno != errno.ENOSPC or error.filename is not None:
         raise error
-    _leave_the_output()
+    _discard(sys.stdout)
+    if isinstance(error.__context__, typer.TyperException):  # the standard error is full, which would show a wrong use
+        _discard(sys.stderr)
+        sys.exit(error.__context__.exit_code)
     said = f"virtoll: the standard output cannot be written: {error.strerror}; make room for it"
     _leave([said], StorageError.exit_code)
 
@@ -149,17 +151,19 @@ def _damage_of(error: Exception) -> VirtollError | None:
 def _leave(last_words: Iterable[str], code: int) -> NoReturn:
     """End with this exit code, also where the terminal that would show the last words was closed."""
     if terminal_is_lost():
-        _leave_the_output()
+        _discard(sys.stdout)
         sys.exit(code)
-    with suppress(OSError):  # the standard error is full: the exit code still says what it was
+    try:
         for line in last_words:
             say_on_stderr(line)
+    except OSError:  # the standard error is full: the exit code still says what it was
+        _discard(sys.stderr)
     sys.exit(code)
 
 
-def _leave_the_output() -> None:
-    """Nothing more of it is written when Python ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _discard(stream: TextIO) -> None:
+    """What is left of a stream is not written when Python ends, which would end with an exit code of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _tell_version(asked: bool) -> None:
