@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from tests.support.privileges import skipping_what_needs_root  # noqa: E402
 from tests.support.timeline import Timeline  # noqa: E402
 
 from virtoll.campaign.session import RunSession  # noqa: E402
-from virtoll.cli.doctor_unprivileged import is_host_root  # noqa: E402
 from virtoll.host.packages import search_system_folders  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
 
@@ -155,7 +155,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     failures.forget()
     if item.config.option.quick:
         quick.skip_if_late()
-    if item.get_closest_marker("root") is not None and not is_host_root():
+    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
         pytest.skip("needs root")
 
 
