@@ -150,25 +150,21 @@ def _waits(item: pytest.Item) -> bool:
     return marked or "browser" in getattr(item, "fixturenames", ())
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     """A test that needs root is skipped with a reason where it is missing, as one for which no time is left."""
     failures.forget()
     if item.config.option.quick:
         quick.skip_if_late()
     if item.get_closest_marker("root") is not None and os.geteuid() != 0:
         pytest.skip("needs root")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup() -> Generator[None, object, object]:
-    """What an ordinary user is refused, a fixture is too."""
     with skipping_what_needs_root():
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
-    """What an ordinary user is refused, a test is too."""
+    """What Virtoll refuses an ordinary user is no failure of the user's test."""
     with skipping_what_needs_root():
         return (yield)
 
