@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.support.privileges import skipping_what_needs_root  # noqa: E402
 from tests.support.timeline import Timeline  # noqa: E402
 
 from virtoll.campaign.session import RunSession  # noqa: E402
+from virtoll.cli.doctor_unprivileged import is_host_root  # noqa: E402
 from virtoll.host.packages import search_system_folders  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
 
@@ -156,7 +156,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     failures.forget()
     if item.config.option.quick:
         quick.skip_if_late()
-    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+    if item.get_closest_marker("root") is not None and not is_host_root():
         pytest.skip("needs root")
     with skipping_what_needs_root():
         return (yield)

@@ -14,7 +14,7 @@ from virtoll.workloads.throughput import Throughput
 from virtoll.workloads.traffic import unbalanced
 
 INSIDE_LAB = "frames"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 RATE = 5000.0  # frames/s of each direction
 

@@ -24,7 +24,7 @@ from virtoll.workloads.router import routing
 from virtoll.workloads.traffic import unbalanced
 
 INSIDE_LAB = True
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 SOURCES = 3
 

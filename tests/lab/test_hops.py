@@ -26,7 +26,7 @@ from virtoll.workloads import traffic
 from virtoll.workloads.forward import Forward, ForwardParameters
 
 INSIDE_LAB = True
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 FRAMES = 23
 IP_BYTES = 64 - 14 - 4  # without the Ethernet header and the FCS

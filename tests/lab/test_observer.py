@@ -13,7 +13,7 @@ from virtoll.workloads.forward import Forward
 from virtoll.workloads.superpi import SuperPi
 
 INSIDE_LAB = "frames"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 
 def test_a_job_and_a_point_lie_within_what_was_read(run_session: RunSession) -> None:

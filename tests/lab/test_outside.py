@@ -18,7 +18,7 @@ from virtoll.errors import GuestError
 from virtoll.lab.outside import OUTSIDE_VARIABLE, outside_network
 
 INSIDE_LAB = "links"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 
 @pytest.fixture

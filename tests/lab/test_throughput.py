@@ -17,7 +17,7 @@ from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.throughput import DELAY_SHARES, Throughput
 
 INSIDE_LAB = "frames"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 FRAME_BYTES = 512
 QUEUED_BYTES = FRAME_BYTES - 4  # a queue holds frames without FCS

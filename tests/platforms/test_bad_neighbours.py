@@ -37,7 +37,7 @@ from virtoll.workloads.loads import PROGRAM_LOADS, ProgramLoad
 
 INSIDE_LAB = True
 LAB_SECONDS_PER_TEST = 20.0
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 MIB = 2**20
 JOB = {"workload": "forkwait", "processes": 200}
@@ -125,6 +125,7 @@ def split(folder: RunFolder) -> tuple[list[TrialRecord], list[TrialRecord]]:
     return right, wrong
 
 
+@pytest.mark.root
 def test_a_neighbour_that_takes_all_memory_costs_its_own_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, under_load: list[tuple[LiveGuest, ...]]
 ) -> None:

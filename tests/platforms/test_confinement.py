@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,7 +12,8 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.containers.confinement import NEEDED, NEEDED_MASK, OPEN, Confined, read_only_paths
 from virtoll.platforms.containers.guest import AGENT
-from virtoll.platforms.containers.oci import oci_configuration
+from virtoll.platforms.containers.gvisor import GVisor, GVisorParameters
+from virtoll.platforms.containers.oci import Runc
 from virtoll.platforms.host import Site
 from virtoll.platforms.qemu.command import QemuParameters, confinement
 from virtoll.stats.reach import capability_names
@@ -69,13 +69,21 @@ def test_all_settings_but_the_networks_are_read_only() -> None:
     assert "/proc/sys/net" not in paths
 
 
-@pytest.mark.parametrize(("cgroup", "expected"), [(None, ["/init", "enter", "--cpus", "1,2", "--"]), ("lab", [])])
-def test_without_a_cgroup_a_container_takes_its_cpus_itself(
-    tmp_path: Path, cgroup: str | None, expected: list[str]
+@pytest.mark.parametrize(
+    ("driver", "cgroup", "expected"),
+    [
+        (Runc(Confined()), None, ["/init", "enter", "--cpus", "1,2", "--"]),
+        (Runc(Confined()), "lab", []),
+        (GVisor(GVisorParameters()), None, []),
+    ],
+)
+def test_without_a_cgroup_a_container_of_the_hosts_kernel_takes_its_cpus_itself(
+    driver: Runc | GVisor, cgroup: str | None, expected: list[str]
 ) -> None:
-    """From runc 1.3.1 on a container has all CPUs that its cgroup leaves it, whichever runc was started on."""
-    machine = SimpleNamespace(cgroup=cgroup)
-    site = cast("Site", SimpleNamespace(this_machine=machine, image=SimpleNamespace(root=tmp_path)))
+    """From runc 1.3.1 on a container has all CPUs that its cgroup leaves it, whichever runc was started on.
+
+    gVisor's own kernel numbers the guest's CPUs from 0.
+    """
+    site = cast("Site", SimpleNamespace(this_machine=SimpleNamespace(cgroup=cgroup)))
     request = GuestRequest("one", 2, 128 << 20, (1, 2), GuestNetwork(()), 1.0)
-    made = oci_configuration(site, AGENT, request, strict=True)
-    assert made["process"]["args"] == [*expected, *AGENT]
+    assert list(driver.agent_command(site, request)) == [*expected, *AGENT]

@@ -22,7 +22,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import DATA_PATH
 
 INSIDE_LAB = "guests"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 MIB = 2**20
 # A folder and a disk; the others are the same two by other products.
 KINDS = ["netns", "uml-raw"]

@@ -31,7 +31,7 @@ from virtoll.platforms.esxi.specs import BOOT_FILE, ROOT_FILE
 from virtoll.platforms.process_guest import root_disk
 
 INSIDE_LAB = "esxi"
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("record")]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("record")]
 
 BOOT_SECONDS = 900.0  # firmware and a CD-ROM drive, all of it translated
 ETHERNET = vim.vm.device.VirtualEthernetCard

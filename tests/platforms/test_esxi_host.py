@@ -58,7 +58,7 @@ from virtoll.platforms.host import Site
 from virtoll.platforms.process_guest import root_disk
 
 INSIDE_LAB = "esxi"
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("record")]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("record")]
 
 ETHERNET = vim.vm.device.VirtualEthernetCard
 

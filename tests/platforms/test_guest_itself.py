@@ -23,7 +23,7 @@ from virtoll.runfolder.guest_records import HostCpu
 from virtoll.stats.guests import used_ns
 
 INSIDE_LAB = "guests"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 MIB = 2**20
 # Kernels tell CPU time in microseconds here and there, and a group's of a process that runs as of its last tick.
 ROUNDED_NS = 10_000_000
@@ -53,6 +53,7 @@ def anonymous_bytes(footprint: Footprint) -> int:
     return sum(one.pss_anonymous_bytes or 0 for one in footprint.processes)
 
 
+@pytest.mark.root
 def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Connected) -> None:
     place, group = live.guest.host_processes(), live.site.this_machine.cgroup
     assert place is not None
@@ -71,6 +72,7 @@ def test_it_holds_memory_of_its_host_and_more_after_it_has_used_some(live: Conne
     assert idle.charged_bytes > 0
 
 
+@pytest.mark.root
 def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
     """The kernel counts the same CPU time for the guest's group, on its own."""
     place, group = live.guest.host_processes(), accounting.quota_group(live.pids())
@@ -102,6 +104,7 @@ def test_its_work_is_found_in_its_processes_cpu_time(live: Connected) -> None:
     assert live.kind.slow or measured >= inside - ROUNDED_NS
 
 
+@pytest.mark.root
 def test_it_is_what_was_asked_for_and_nothing_else(live: Connected) -> None:
     """Against its own request it has no mismatch that counts; against another one each difference is found."""
     facts, host = guests.facts(live), view_of_host(live.guest.host_processes())

@@ -46,7 +46,7 @@ from virtoll.workloads.router import routing
 from virtoll.workloads.traffic import send, unbalanced
 
 INSIDE_LAB = True
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 QUOTA = 0.2
 # A quota is judged over so many periods in which the kernel held the guest back. The kernel hands CPU time out in
@@ -419,7 +419,7 @@ def test_another_in_its_place_has_its_own_memory(
     next_one = guests.start(limited.name, run_session, again)
     assert next_one.guest.agent.ask(ClocksRequest()).monotonic_ns
     family = next_one.processes()
-    if next_one.kind.bounded:
+    if next_one.bounded:
         _assert_memory_over_the_limit_is_not_had(next_one)
     next_one.guest.stop()
     _assert_gone(next_one, family, groups)
@@ -468,7 +468,7 @@ def test_stopped_it_leaves_nothing(live: Connected, groups: list[Path]) -> None:
     family = live.processes()
     others = [one for one in _cgroups() if one not in groups]
     assert family.processes
-    assert bool(groups) == live.kind.grouped
+    assert bool(groups) == live.grouped
     live.guest.stop()
     _assert_gone(live, family, others)
     live.guest.stop()

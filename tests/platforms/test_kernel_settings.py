@@ -19,7 +19,7 @@ from virtoll.platforms.qemu.command import QemuParameters, kernel_arguments
 from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
 
 INSIDE_LAB = "guests"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 # None is what the guest's kernel chooses: a disk with one queue gets mq-deadline, and tsc or hpet come before acpi_pm.
 CLOCK, ORDER = {"clocksource": "acpi_pm"}, {"io_scheduler": "none"}
 SET: dict[str, Kind] = {

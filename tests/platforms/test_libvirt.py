@@ -176,7 +176,8 @@ class Elsewhere:
         (CONTAINERS, Elsewhere(), (SYSTEM, "ssh root@far")),
         (XEN, Elsewhere(here=True), ("'host'",)),
         (CONTAINERS, Elsewhere(here=True, cgroup=None), ("root", "cgroups")),
-        (SYSTEM, Elsewhere(here=True, is_root=False), ("root", EMBEDDED)),
+        (SYSTEM, Elsewhere(here=True, is_root=False), ("root",)),
+        (EMBEDDED, Elsewhere(here=True, is_root=False), ("root",)),
     ],
 )
 def test_a_host_that_cannot_have_the_driver_is_refused(uri: str, host: Elsewhere, facts: tuple[str, ...]) -> None:

@@ -26,7 +26,7 @@ from virtoll.platforms.microvm import driver
 from virtoll.platforms.process_guest import AgentGuest
 
 INSIDE_LAB = "guests"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 PRODUCTS = ("firecracker", "cloud-hypervisor")
 # What each driver is to send, in this order; the documents' rules are applied by the mock.

@@ -30,7 +30,7 @@ from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.programs import ListeningPort, succeeds
 
 INSIDE_LAB = True
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 
 def extended(*kinds: str) -> list[Any]:
@@ -337,6 +337,7 @@ def run_programs(tools: RunSession, pair: tuple[Connected, Connected], direction
 OVER_BRIDGE = {"between": "guests", "path": "bridge"}
 
 
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("direction", "between"),
     [("to-guest", {}), ("from-guest", {"between": "guests"}), ("to-guest", OVER_BRIDGE)],
@@ -348,6 +349,7 @@ def test_programs_at_both_ends(
     run_programs(tools, tool_pair, direction, **between)
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_peers_rsync_pulls_and_pushes(
     tools: RunSession, tool_pair: tuple[Connected, Connected], direction: str

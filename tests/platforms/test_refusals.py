@@ -15,6 +15,7 @@ import pytest
 from tests.support import guests, machine
 from tests.support.facts import Command, Fact, assert_facts, refused
 from tests.support.guest_kinds import KINDS, Kind
+from tests.support.privileges import skip_without_root
 
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
@@ -77,6 +78,7 @@ REAL = [
 @pytest.mark.parametrize("kind", [*REAL, "runsc-ptrace", "podman-crun"])
 def test_what_starts_here_is_found_usable(site: Site, kind: str) -> None:
     found = guests.driver(kind).probe(site)
+    skip_without_root(found.reason)
     assert found.available, found.reason
     assert found.reason is None
     assert found.version
@@ -109,6 +111,7 @@ def test_a_second_cpu_is_refused_by_a_kernel_that_has_one(site: Site) -> None:
     assert machine.interfaces() == before
 
 
+@pytest.mark.root
 def test_an_engine_that_takes_no_container_is_quoted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that the engine refuses: its own words are in the sentence, and nothing stays."""
     before = machine.interfaces()
@@ -120,6 +123,7 @@ def test_an_engine_that_takes_no_container_is_quoted(site: Site, monkeypatch: py
     assert machine.interfaces() == before
 
 
+@pytest.mark.root
 def test_the_image_is_as_it_was_after_an_engine_had_it(site: Site) -> None:
     """Podman makes places to mount on in a root that it is given: not in the image that all guests share."""
     assert guests.driver("podman").probe(site).available
@@ -129,6 +133,7 @@ def test_the_image_is_as_it_was_after_an_engine_had_it(site: Site) -> None:
     assert not list(Path("/dev/shm").glob("libpod*"))
 
 
+@pytest.mark.root
 def test_another_program_of_dockers_name_is_passed_over(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -176,6 +181,7 @@ def ending_daemon(
     return dataclasses.replace(site, shared=SharedResources()), counted
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("ending_daemon", [9], indirect=True)
 def test_a_docker_daemon_that_ends_before_it_answers_is_quoted(ending_daemon: tuple[Site, Path]) -> None:
     """And not its client, which says that it cannot connect; nor is the client to be installed."""
@@ -186,6 +192,7 @@ def test_a_docker_daemon_that_ends_before_it_answers_is_quoted(ending_daemon: tu
     assert len(counted.read_text().splitlines()) == 2
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("ending_daemon", [1], indirect=True)
 def test_a_docker_daemon_that_ended_is_started_again(ending_daemon: tuple[Site, Path]) -> None:
     """A slow machine has read containerd from its disk by then."""

@@ -22,7 +22,7 @@ from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS
 
 INSIDE_LAB = True
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 # Smaller than the quick size, which is the default.
 SMALL: dict[str, dict[str, Any]] = {
     "bzip2": {"size_bytes": "512KiB"},

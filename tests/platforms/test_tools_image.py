@@ -27,7 +27,7 @@ from virtoll.platforms.process_guest import root_disk, socket_session
 from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
 
 INSIDE_LAB = "guests"
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = [pytest.mark.lab]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from virtoll.workloads.forward import ForwardParameters, stream_through
 from virtoll.workloads.traffic import send
 
 INSIDE_LAB = "guests"
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.extended]
+pytestmark = [pytest.mark.lab, pytest.mark.extended]
 # Of so many some are slept over, the most at a rate that it can hold.
 REQUESTS, FRAMES_PER_SECOND = 300, 5000.0
 

@@ -56,9 +56,7 @@ def is_ready_and_describes_itself(live: Connected) -> None:
     expected = {"image": image_kernel, "host": os.uname().release}.get(live.kind.kernel)
     assert facts.kernel_release == expected or (expected is None and facts.kernel_release != os.uname().release)
     unlike = [
-        one.text
-        for one in compare(live.wanted, facts, HostView())
-        if live.kind.bounded or not one.text.startswith("memory")
+        one.text for one in compare(live.wanted, facts, HostView()) if live.bounded or not one.text.startswith("memory")
     ]
     assert unlike == []
     assert live.kind.root in (None, facts.root_filesystem)

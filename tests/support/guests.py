@@ -125,6 +125,16 @@ class Connected:
         """What is known of its kind."""
         return known_kinds()[self.name]
 
+    @property
+    def grouped(self) -> bool:
+        """Whether it is in a cgroup below the lab's: an ordinary user's lab has none."""
+        return self.kind.grouped and self.site.this_machine.cgroup is not None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it dies when it uses more memory than it was given."""
+        return self.kind.bounded and self.kind.grouped == self.grouped
+
     def processes(self) -> machine.Family:
         """Its processes on this host; an engine's are not below the process that asked it."""
         found = self.guest.host_processes()

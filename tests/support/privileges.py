@@ -23,6 +23,11 @@ def skipping_what_needs_root() -> Iterator[None]:
     try:
         yield
     except VirtollError as error:
-        if is_host_root() or not _NEEDS_ROOT.search(str(error)):
-            raise
-        pytest.skip(str(error))
+        skip_without_root(str(error))
+        raise
+
+
+def skip_without_root(reason: str | None) -> None:
+    """Skip where a reason that Virtoll gives says that root is needed, unless this is root."""
+    if reason is not None and _NEEDS_ROOT.search(reason) and not is_host_root():
+        pytest.skip(reason)

@@ -78,9 +78,18 @@ class OciPlatform(Platform[AttachedP]):
 
     def start(self, request: GuestRequest, site: Site) -> NamespacedGuest:
         """Start the agent as PID 1 of a container and move its links in."""
-        guest, first = self._run(request, site, oci_configuration(site, AGENT, request, strict=self._strict), [])
+        configuration = oci_configuration(site, self.agent_command(site, request), request, strict=self._strict)
+        guest, first = self._run(request, site, configuration, [])
         move_links_in(guest, request, site, first)
         return guest
+
+    def agent_command(self, site: Site, request: GuestRequest) -> Sequence[str]:
+        """The container's first process: the agent, which takes the guest's CPUs itself where no cgroup says which.
+
+        runc from 1.3.1 on gives a container all CPUs then, whichever it was started on.
+        """
+        cpus = () if site.this_machine.cgroup is not None else request.cpus
+        return [*Enter(cpus=cpus).prefix(Path(AGENT[0])), *AGENT]
 
     def _run(
         self, request: GuestRequest, site: Site, configuration: dict[str, Any], cleanup: Sequence[Callable[[], object]]
@@ -236,9 +245,6 @@ def oci_configuration(
     if site.this_machine.cgroup is not None:
         linux["cgroupsPath"] = f"/{site.this_machine.cgroup}/{request.file_name if request else 'probe'}"
         linux["resources"] = {**(_limits(request) if request else {}), **(_NO_DEVICES if strict else {})}
-    elif request is not None and request.cpus:
-        # Where no cgroup says which CPUs, runc from 1.3.1 on gives a container all, whichever it was started on.
-        argv = [*Enter(cpus=request.cpus).prefix(Path(argv[0])), *argv]
     return {
         "ociVersion": "1.0.2",
         "hostname": "guest",

@@ -8,6 +8,7 @@ So the links are moved into a namespace and set up before the container is start
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from virtoll.errors import GuestError
@@ -37,7 +38,11 @@ class PreparedNetworkPlatform(OciPlatform[AttachedP]):
             folder = site.this_machine.guest_folder(f"{request.name}-network")
             _set_up(site.this_machine, folder, holder, request.network, request.name)
             configuration = oci_configuration(
-                site, AGENT, request, namespace=f"/proc/{holder}/ns/net", strict=self._strict
+                site,
+                self.agent_command(site, request),
+                request,
+                namespace=f"/proc/{holder}/ns/net",
+                strict=self._strict,
             )
             guest, _ = self._run(request, site, configuration, [held.pop_all().close])
         runtime, container = self._command(site), request.file_name
@@ -47,6 +52,11 @@ class PreparedNetworkPlatform(OciPlatform[AttachedP]):
 
         guest.paused = pause
         return guest
+
+    def agent_command(self, site: Site, request: GuestRequest) -> Sequence[str]:
+        """The agent alone: the guest's kernel, which is not the host's, numbers its CPUs from 0."""
+        del site, request
+        return AGENT
 
     def _try(self, site: Site) -> None:
         """With a network of its own, because that is what versions differ in."""

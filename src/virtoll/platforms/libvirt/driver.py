@@ -61,6 +61,7 @@ class Libvirt(Platform[LibvirtParameters]):
     family: ClassVar[str] = "emulated"
     title: ClassVar[str] = "machine or container by libvirt (QEMU, KVM, LXC, Xen)"
     parameter_model = LibvirtParameters
+    without_root: ClassVar[str] = "no"
     boot_seconds: ClassVar[float] = 9.0
     slowdown: ClassVar[float] = 20.0
 
@@ -112,7 +113,9 @@ class Libvirt(Platform[LibvirtParameters]):
         if wanted.container and local.cgroup is None:
             return f"{self._uri}: libvirt makes no container without root and cgroups; run as root"
         if wanted.uri == SYSTEM and not host.is_root:
-            return f"{SYSTEM}: the lab's own daemon needs root; run as root, or use {EMBEDDED}"
+            return f"{SYSTEM}: the lab's own daemon needs root; run as root"
+        if wanted.embedded and not host.is_root:  # an ordinary user's namespace has no setgroups(2)
+            return f"{EMBEDDED}: libvirt sets QEMU's groups, which needs root; run as root"
         return None
 
     def start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
