@@ -77,7 +77,7 @@ def test_all_settings_but_the_networks_are_read_only() -> None:
         (GVisor(GVisorParameters()), None, []),
     ],
 )
-def test_without_a_cgroup_a_container_of_the_hosts_kernel_takes_its_cpus_itself(
+def test_without_a_cgroup_a_container_takes_its_cpus_itself(
     driver: Runc | GVisor, cgroup: str | None, expected: list[str]
 ) -> None:
     """From runc 1.3.1 on a container has all CPUs that its cgroup leaves it, whichever runc was started on.

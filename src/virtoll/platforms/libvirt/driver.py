@@ -82,7 +82,7 @@ class Libvirt(Platform[LibvirtParameters]):
     def probe(self, site: Site) -> Probe:
         """Ask for the versions, then start a guest without network and wait for its agent."""
         if (refusal := self._refusal(site.host)) is not None:
-            return Probe(False, None, refusal)
+            return Probe.unusable(None, *refusal)
         if not self.parameters.container and site.host.local is not None and not taps_allowed():
             return no_taps(None)
         version = None
@@ -100,22 +100,25 @@ class Libvirt(Platform[LibvirtParameters]):
     def _uri(self) -> str:
         return self.parameters.uri
 
-    def _refusal(self, host: GuestHost) -> str | None:
-        """Why these parameters cannot work on this host, whatever is installed."""
+    def _refusal(self, host: GuestHost) -> tuple[str, str] | None:
+        """Why these parameters cannot work on this host, whatever is installed, and what to do."""
         wanted, local = self.parameters, host.local
         if wanted.uri == TEST:
-            return f"{TEST} is libvirt's driver for tests: a host of it carries no real guests; use {EMBEDDED}"
+            return f"{TEST} is libvirt's driver for tests: a host of it carries no real guests", f"use {EMBEDDED}"
         if local is None:
             here = wanted.embedded or wanted.container
-            return f"{self._uri} is for this machine; use {SYSTEM} on {host.name}" if here else None
+            return (f"{self._uri} is for this machine", f"use {SYSTEM} on {host.name}") if here else None
         if wanted.uri == XEN:
-            return f"{XEN} is driven on a dom0 that is named as the platform's 'host'; on this machine use platform xen"
+            return (
+                f"{XEN} is driven on a dom0 that is named as the platform's 'host'",
+                "on this machine use platform xen",
+            )
         if wanted.container and local.cgroup is None:
-            return f"{self._uri}: libvirt makes no container without root and cgroups; run as root"
+            return f"{self._uri}: libvirt makes no container without root and cgroups", "run as root"
         if wanted.uri == SYSTEM and not host.is_root:
-            return f"{SYSTEM}: the lab's own daemon needs root; run as root"
+            return f"{SYSTEM}: the lab's own daemon needs root", "run as root"
         if wanted.embedded and not host.is_root:  # an ordinary user's namespace has no setgroups(2)
-            return f"{EMBEDDED}: libvirt sets QEMU's groups, which needs root; run as root"
+            return f"{EMBEDDED}: libvirt sets QEMU's groups, which needs root", "run as root"
         return None
 
     def start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
@@ -125,7 +128,7 @@ class Libvirt(Platform[LibvirtParameters]):
     def _start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
         host, wanted = site.host, self.parameters
         if (refusal := self._refusal(host)) is not None:
-            raise GuestError(refusal)
+            raise GuestError("; ".join(refusal))
         if wanted.uri == XEN and request.cpu_quota is not None:
             raise GuestError(f"{request.name}: libvirt's driver for Xen takes no CPU quota; use the platform xen")
         name = f"{host.lab_id}-{request.file_name}"
