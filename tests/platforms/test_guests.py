@@ -373,6 +373,7 @@ def limited(live: Connected, groups: list[Path], run_session: RunSession) -> Ite
         yield second
 
 
+@pytest.mark.root
 @on(ON_ITS_OWN)
 def test_two_run_at_once_and_a_quota_bites(limited: Connected) -> None:
     """Both forward (see the fixture); the second, busy, is held back by the kernel at its fifth of a CPU.

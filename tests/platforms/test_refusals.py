@@ -38,6 +38,7 @@ def test_a_missing_program_is_named_with_its_remedy(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("VIRTOLL_CACHE", str(tmp_path))
     found = guests.driver(kind).probe(site)
+    skip_without_root(found.reason)
     assert not found.available
     assert found.reason is not None
     assert_facts(found.reason, Command(PLATFORMS[kind].how_to_get()))
