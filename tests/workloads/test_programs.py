@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from tests.support.facts import refused
+from tests.support.facts import assert_facts, refused
 from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, server_end
 
 from virtoll.errors import GuestError
-from virtoll.workloads.programs import ListeningPort, serving
+from virtoll.workloads.programs import ListeningPort, ProgramOutput, ending, serving
 
 PING = ["mariadb-admin", "ping"]
 
@@ -26,6 +26,11 @@ def test_a_server_is_asked_until_it_serves() -> None:
         assert guest.servers == {"server": ["server"]}
     assert guest.names.count("mariadb-admin") == 3
     assert guest.servers == {}
+
+
+def test_a_client_that_its_server_refuses_is_reported_with_the_cause() -> None:
+    refused_client = "@ERROR: setgroups failed\nrsync error: error starting client-server protocol (code 5) at main.c\n"
+    assert_facts(ending(ProgramOutput(5, "", refused_client)), 5, "setgroups failed")
 
 
 def test_a_server_that_does_not_start_is_refused_with_its_last_line() -> None:

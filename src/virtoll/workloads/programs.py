@@ -310,9 +310,13 @@ def _said(ended: ExecReply) -> ProgramOutput:
 
 
 def last_line(said: str) -> str:
-    """The last line of what a program wrote, at most 200 characters; empty where it wrote nothing."""
+    """The last line of what a program wrote, at most 200 characters; empty where it wrote nothing.
+
+    rsync's own last line says that the daemon refused it; why is in the line before, which begins with ``@ERROR``.
+    """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
+    causes = [line for line in lines if line.startswith("@ERROR")]
+    return (causes or lines)[-1][:200] if lines else ""
 
 
 def ending(said: ProgramOutput) -> str:
