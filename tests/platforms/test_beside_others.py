@@ -20,8 +20,8 @@ from virtoll.workloads.loads import gone_still, not_sent_through
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
-# It lasts until somebody has looked at what runs beside it.
-LONG = {"workload": "forkwait", "processes": 2_000}
+# It lasts until somebody has looked at what runs beside it, on a busy host too.
+LONG = {"workload": "forkwait", "processes": 10_000}
 
 
 def asked(**changed: Any) -> dict[str, Any]:

@@ -82,7 +82,8 @@ class Libvirt(Platform[LibvirtParameters]):
     def probe(self, site: Site) -> Probe:
         """Ask for the versions, then start a guest without network and wait for its agent."""
         if (refusal := self._refusal(site.host)) is not None:
-            return Probe.unusable(None, *refusal)
+            why, remedy = refusal
+            return Probe.unusable(None, why, remedy)
         if not self.parameters.container and site.host.local is not None and not taps_allowed():
             return no_taps(None)
         version = None
