@@ -46,10 +46,12 @@ class Mirror:
         if program is not None:
             (tree / "usr/bin").mkdir(parents=True)
             (tree / "usr/bin/busybox").write_bytes(program)
-            (tree / "usr/bin/busybox").chmod(0o755)
             (tree / "bin").mkdir()
             for link in ("busybox", "dd"):
                 (tree / "bin" / link).symlink_to("../usr/bin/busybox")
+        for made in (tree, *tree.rglob("*")):  # whatever the umask is
+            if not made.is_symlink():
+                made.chmod(0o755 if made.is_dir() or made.name == "busybox" else 0o644)
         deb = self.folder / f"{name}.deb"
         subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, deb], check=True, capture_output=True)
         facts = f"Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {file_digest(deb)}\n"
