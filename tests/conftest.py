@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from virtoll.host.packages import search_system_folders  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
 
 search_system_folders()  # as each start of the command does
+os.umask(0o022)  # tests make files that an ordinary user reads; those of another umask set it
 
 
 @pytest.fixture(scope="module")

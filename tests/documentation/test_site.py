@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.browsing import chromium, visit
+from tests.support.commands import environment
 from tests.support.repository import ROOT
 
 DOCS = ROOT / "docs"
@@ -46,6 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(folder / "doctrees")]
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", *options, str(DOCS), str(folder / "html")],
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.commands import environment
 from tests.support.facts import Fact, assert_facts, refused
 from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of
@@ -54,7 +55,8 @@ def summed(path: Path) -> subprocess.CompletedProcess[str]:
     """What the guest's program says of a picture."""
     if shutil.which("perl") is None:
         pytest.skip("perl is not installed (a guest has it)")
-    return subprocess.run(["perl", "-e", povray.SUMS, path, "4"], capture_output=True, text=True, check=False)
+    command = ["perl", "-e", povray.SUMS, str(path), "4"]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
 
 
 def judged(path: Path) -> str:
