@@ -309,7 +309,7 @@ def test_without_user_namespaces_the_setting_that_forbids_them_is_named(
 
 def test_programs_of_the_system_folders_need_not_be_in_path(tmp_path: Path) -> None:
     """As behind sudo, or for a user whose PATH has no /usr/sbin."""
-    finished = virtoll("doctor", "--json", changed={"PATH": str(tmp_path)})
+    finished = virtoll("doctor", "netns", "--json", changed={"PATH": str(tmp_path)})
     assert finished.returncode == 0, finished.stderr
     checks = {row["check"]: row for row in json.loads(finished.stdout)["host"]}
     assert checks["tools"]["good"]

@@ -266,9 +266,8 @@ def test_a_package_without_a_certain_name_is_named_as_debian_does(host: Path) ->
 
 def test_a_missing_program_is_installed_by_the_hosts_own_package_manager(host: Path) -> None:
     program(host, "apk", "exit 0")
-    why, remedy = packages.missing_program("crun", ("crun",))
-    assert_facts(why, "crun")
-    assert remedy == "apk add crun"
+    assert_facts(packages.why_missing("crun"), "crun")
+    assert packages.how_to_install("crun") == "apk add crun"
 
 
 @pytest.mark.parametrize(

@@ -252,14 +252,11 @@ def search_system_folders() -> None:
     os.environ["PATH"] = os.pathsep.join(folders)
 
 
-def missing_program(program: str, debian: Sequence[str]) -> tuple[str, str]:
-    """Of a program that PATH does not find: why it cannot be used, and what to do.
-
-    ``debian``: the Debian packages that bring it.
-    """
+def why_missing(program: str) -> str:
+    """Why a program that PATH does not find cannot be used."""
     other = stand_in(program)
     why = "not found on this host" if other is None else f"on this host {other}'s, which cannot do what is needed"
-    return f"{program}: {why}", how_to_install(*debian)
+    return f"{program}: {why}"
 
 
 class LackingTools(NamedTuple):

@@ -20,7 +20,7 @@ from virtoll.agent.client import Caller
 from virtoll.errors import GuestError, ProgramMissing
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.host.guest_usage import GuestProcesses, HostView, view_of_host
-from virtoll.host.packages import how_to_install, missing_program
+from virtoll.host.packages import how_to_install, why_missing
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.cgroups import Limits
 from virtoll.lab.data import DataBy, DataVolume
@@ -276,8 +276,8 @@ class Platform(ABC, Generic[P_co]):
         names = cls.install if install is None else install
         if host is not None:
             return Probe.unusable(None, f"{program}: not found on {host}", cls.how_to_get(here=False))
-        why, remedy = missing_program(program, names)
-        return Probe.unusable(None, why, remedy if names else cls.how_to_get(), tuple(names))
+        remedy = how_to_install(*names) if names else cls.how_to_get()
+        return Probe.unusable(None, why_missing(program), remedy, tuple(names))
 
     @property
     def small_images_only(self) -> bool:
