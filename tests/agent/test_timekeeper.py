@@ -108,14 +108,6 @@ def test_the_pause_after_the_start_mark_is_stored_and_comes_off() -> None:
     assert duration_ns(parse_record(Clock, whole_clock(job.clock))) == 1_980_000_000
 
 
-def test_a_duration_of_an_older_virtoll_is_read_as_it_was() -> None:
-    clock = whole_clock(timed(guest(), peer()).clock)
-    clock["error_bound_ns"] = clock.pop("error_estimate_ns")
-    del clock["guest"]["pause_ns"]
-    read = parse_record(Clock, clock)
-    assert (duration_ns(read), read.error_estimate_ns) == (2_000_000_000, 500_000_000)
-
-
 def whole_clock(clock: dict[str, Any]) -> dict[str, Any]:
     """A clock block with what this guest leaves out."""
     rest = {"start_realtime_ns": 0, "end_realtime_ns": 0, "user_cpu_ns": 0, "system_cpu_ns": 0}

@@ -163,30 +163,11 @@ def test_a_series_that_was_broken_off_is_begun_anew(tmp_path: Path) -> None:
             {"scenario": "dense", "workloads": ["superpi"], "consolidation": None},
             ["dedicated, neighbours, scale, consolidation"],
         ),
-        ({"density": {"guests": 3}}, ["'density'", "'consolidation'"]),
     ],
 )
 def test_a_mistake_in_the_file_is_refused(changed: dict[str, Any], facts: list[str]) -> None:
     with refused(*facts, error=UsageError):
         experiments.parsed(**{**consolidation(), **changed})
-
-
-def test_a_file_with_the_old_name_still_parses() -> None:
-    new = experiments.parsed(**consolidation(platforms=[fake("model")]))
-    old_keys = {"scenario": "density", "consolidation": None, "density": {"memory": "1GiB", "guests": 3}}
-    old = experiments.parsed(**{**consolidation(platforms=[fake("model")]), **old_keys})
-    assert (
-        (old.scenario, old.consolidation) == (new.scenario, new.consolidation) == ("consolidation", new.consolidation)
-    )
-
-
-def test_a_run_that_was_begun_under_the_old_name_goes_on_in_its_file(tmp_path: Path) -> None:
-    folder = counted(tmp_path / "run", fake("one"))
-    (tmp_path / "run/consolidation.jsonl").rename(tmp_path / "run/density.jsonl")
-    steps = folder.consolidation()
-    folder.append_consolidation(steps[-1])
-    assert folder.consolidation() == (*steps, steps[-1])
-    assert not (tmp_path / "run/consolidation.jsonl").exists()
 
 
 def test_a_mistake_on_the_command_line_exits_with_2(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "host": ({"host": {"fingerprint": "0", "cpu_model": "another"}}, ["host", "cpu model", "another"]),
     "agent": ({"agent": {"sha256": "0" * 64}}, ["agent"]),
     "version": ({"virtoll": "0.0.1"}, ["Virtoll 0.0.1", __version__]),
-    "plan": ({"experiment": {"text": experiments.text(**{**RIGHT, "rounds": 2})}}, ["trials"]),
+    "plan": ({"experiment": {"text": experiments.text(**{**RIGHT, "rounds": 2})}}, ["trial"]),
     "paper": ({"experiment": {"order": "paper"}}, ["'order: randomised'"]),
     "decided": ({"experiment": {"looks": [[2, 0.05]]}}, ["2 blocks", "'most'"]),
 }

@@ -382,18 +382,35 @@ def change_manifest(folder: Path, **changed: Any) -> None:
 def test_what_is_not_comparable_is_not_resumed(tmp_path: Path, changed: dict[str, Any], facts: list[str]) -> None:
     killed_run(tmp_path / "run", 3, **THREE)
     change_manifest(tmp_path / "run", **changed)
-    before = (tmp_path / "run" / "trials.jsonl").read_bytes()
+    assert_not_resumed(tmp_path / "run", *facts)
+
+
+def assert_not_resumed(run: Path, *facts: str) -> None:
+    """It is refused with these facts, and nothing is measured."""
+    before = (run / "trials.jsonl").read_bytes()
     with refused("run", *facts, error=UsageError):
-        resume(tmp_path / "run", SilentProgress())
-    assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
+        resume(run, SilentProgress())
+    assert (run / "trials.jsonl").read_bytes() == before
 
 
-def test_a_run_with_the_old_frame_sizes_is_not_resumed(tmp_path: Path) -> None:
-    """Its 64 bytes were without FCS: the same file now asks for smaller frames."""
-    killed_run(tmp_path / "run", 2, platforms=[fake("model")], workloads=[{"workload": "forward"}])
-    change_manifest(tmp_path / "run", frame_sizes=None)
-    with refused("trials", __version__, error=UsageError):
-        resume(tmp_path / "run", SilentProgress())
+@pytest.mark.parametrize(
+    ("parameters", "facts"),
+    [
+        ({"digits": 500}, ["'digits': 500", "'digits': 1000"]),
+        ({"digits": 1000, "workers": 4}, ["'workers': 4", "without 'workers'"]),
+        ({}, ["without 'digits'", "'digits': 1000"]),
+    ],
+    ids=["another value", "one more", "one less"],
+)
+def test_a_run_that_began_with_other_parameters_is_not_resumed(
+    tmp_path: Path, parameters: dict[str, int], facts: list[str]
+) -> None:
+    """As if the Virtoll that began it had another default, or lacked the parameter."""
+    killed_run(tmp_path / "run", 3, **THREE, workloads=[{"workload": "superpi", "digits": 1000}])
+    trials = json.loads((tmp_path / "run" / "manifest.json").read_text())["plan"]["trials"]
+    trials[4]["parameters"] = parameters
+    change_manifest(tmp_path / "run", plan={"trials": trials})
+    assert_not_resumed(tmp_path / "run", "trial 4", "superpi", __version__, *facts)
 
 
 def test_a_model_on_a_nested_host_is_branded_in_records_and_headline(tmp_path: Path) -> None:

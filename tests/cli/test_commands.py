@@ -21,7 +21,6 @@ from tests.support.playground import Playground, playground
 from virtoll import __version__
 from virtoll.cli.doctor import kernel_check
 from virtoll.experiment.parse import presets
-from virtoll.nested import NESTED_HOSTS
 from virtoll.platforms import PLATFORMS
 from virtoll.report.figures import FIGURES, SERIES
 from virtoll.workloads import WORKLOADS
@@ -211,28 +210,6 @@ def test_an_unknown_image_or_form_is_refused_with_the_known_ones(arguments: list
 def test_versions_agree() -> None:
     finished = virtoll("--version")
     assert (finished.returncode, finished.stdout) == (0, f"virtoll {__version__}\n")
-
-
-def test_nested_hosts_are_reached_by_the_old_name_too(tmp_path: Path) -> None:
-    changed = {"VIRTOLL_STATE": str(tmp_path / "state")}
-    nested, testbed = (in_process(name, "list", "--json", changed=changed) for name in ("nested", "testbed"))
-    assert (nested.returncode, nested.stderr) == (0, "")
-    assert [row["kind"] for row in json.loads(nested.stdout)] == list(NESTED_HOSTS)
-    assert (testbed.returncode, testbed.stdout) == (0, nested.stdout)
-    assert_facts(testbed.stderr, "virtoll testbed", "virtoll nested")
-
-
-@pytest.mark.parametrize(("old", "new"), [("density", "consolidation"), ("evidence", "validation")])
-def test_a_command_goes_by_its_old_name_too(old: str, new: str) -> None:
-    by_old, by_new = (in_process(name, "--help") for name in (old, new))
-    assert (by_old.returncode, by_old.stdout.replace(old, new, 1)) == (0, by_new.stdout)
-    assert in_process(old).returncode == 2
-
-
-def test_an_old_name_says_the_new_one(tmp_path: Path) -> None:
-    finished = in_process("evidence", "latest", runs=tmp_path)
-    assert_facts(finished.stderr, "virtoll evidence", "virtoll validation")
-    assert finished.returncode == in_process("validation", "latest", runs=tmp_path).returncode
 
 
 @pytest.mark.parametrize("command", ["resume", "report"])

@@ -70,7 +70,7 @@ def test_help_is_reached_by_all_its_ways() -> None:
 
 def test_no_hidden_command_is_in_the_help() -> None:
     hidden = {name for name, one in GROUP.commands.items() if one.hidden}
-    assert {"in-lab-run", "testbed", "density", "evidence"} <= hidden
+    assert "in-lab-run" in hidden
     assert not hidden & set(re.findall(r"^  (\S+)", in_process("-h").stdout, re.MULTILINE))
 
 

@@ -215,8 +215,8 @@ def test_resume_keeps_size_filter_and_order(tmp_path: Path) -> None:
     assert [boot.platform for boot in folder.boots()] == ["model", "model", "slow"], "one start each, one to resume"
 
 
-def test_a_run_folder_without_a_selection_is_of_an_older_virtoll() -> None:
-    assert Selection.of_record(None) == EVERYTHING
+def test_a_selection_is_stored_and_read_again() -> None:
+    assert Selection.of_record(EVERYTHING.as_record()) == EVERYTHING
     kept = Selection("paper", ("a",), ("b",), ("c:*",), ("d:*", "e:*"))
     assert Selection.of_record(json.loads(json.dumps(kept.as_record()))) == kept
     options = "--size paper --platform a --workload b --only c:* --skip d:* --skip e:*"

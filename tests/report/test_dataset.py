@@ -66,7 +66,7 @@ def beside_and_at_once() -> Iterable[RunData]:
 
 
 def recorded(folder: Path) -> Iterable[RunData]:
-    """What earlier versions wrote."""
+    """Real runs: of containers, and of idle guests."""
     for packed in sorted(RUNS.glob("*.tar.xz")):
         with tarfile.open(packed) as archive:
             archive.extractall(folder)

@@ -63,7 +63,7 @@ def texts_of(name: str) -> tuple[Analysis, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> ReportResult:
-    """The report of a run folder as an older Virtoll wrote it, of containers."""
+    """The report of a recorded run of containers."""
     folder = tmp_path_factory.mktemp("old")
     with tarfile.open(RECORDED / "runs" / "containers.tar.xz") as packed:
         packed.extractall(folder)

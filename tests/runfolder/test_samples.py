@@ -18,7 +18,7 @@ from tests.support.made_up_run import Made, made_up_run
 from virtoll.errors import RunFolderError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import CommandRecord, TrialRecord
-from virtoll.runfolder.store import RunFolder, parse_record, to_json
+from virtoll.runfolder.store import FORMAT, RunFolder, parse_record, to_json
 
 APPENDS_TO_A_FULL_DISK = """if True:
     import resource, signal, sys
@@ -182,8 +182,8 @@ def lacking(given: object, stored: object, where: str = "") -> list[str]:
 
 def test_another_format_is_refused(folder: RunFolder) -> None:
     path = folder.path / "manifest.json"
-    path.write_text(json.dumps({"format": 2}))
-    with refused(folder.path, "format 2", 1, error=RunFolderError):
+    path.write_text(json.dumps({"format": FORMAT - 1}))
+    with refused(folder.path, f"format {FORMAT - 1}", FORMAT, error=RunFolderError):
         RunFolder.open(folder.path)
     path.write_text("[]")
     with refused(path, "JSON", error=RunFolderError):

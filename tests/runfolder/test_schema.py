@@ -20,9 +20,9 @@ from tests.support.repository import ROOT, load_tool
 from virtoll.errors import RunFolderError
 from virtoll.reference import __file__ as reference
 from virtoll.runfolder import store
-from virtoll.runfolder.records import BootRecord, PlatformEntry, TrialRecord
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.schema import FILES, SCHEMA_FILE
-from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.store import parse_record
 
 tables: ModuleType = load_tool("tables")
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
@@ -74,7 +74,6 @@ def test_every_file_of_records_is_in_the_schema() -> None:
 
 @pytest.mark.parametrize("packed", RECORDED, ids=lambda path: path.name)
 def test_a_recorded_run_is_valid(packed: Path, tmp_path: Path) -> None:
-    """Also of earlier versions, whose records have other names and lack keys."""
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path)
     found = list(documents(tmp_path / packed.name.removesuffix(".tar.xz")))
@@ -126,27 +125,3 @@ def test_a_key_that_is_missing_is_refused_by_both(trial: dict[str, Any], key: st
     assert faults("trials.jsonl", without) == ["$"]
     with pytest.raises(RunFolderError):
         parse_record(TrialRecord, without)
-
-
-def test_a_name_of_an_older_virtoll_is_read_and_valid(trial: dict[str, Any]) -> None:
-    """0.1.0 called `caveat`, `fatal` and `instance` `brand`, `grave` and `place`: what it marked stays marked."""
-    entry = {"label": "xen", "platform": "xen", "family": "paravirtualised", "parameters": {}, "available": True}
-    old = {**entry, "reason": None, "version": None, "host": "nested xen", "brand": "nested: functional only"}
-    assert parse_record(PlatformEntry, old).caveat == "nested: functional only"  # type: ignore[type-var]
-    branded = {**{key: value for key, value in trial.items() if key != "caveat"}, "brand": "nested: functional only"}
-    assert parse_record(TrialRecord, branded).caveat == "nested: functional only"
-    assert faults("trials.jsonl", branded) == []
-    assert faults("trials.jsonl", {**branded, "brand": 1}) == ["$.brand"]
-    boot = {**synthetic_run.boot("runc", 0, machine=False), "grave": ["memory: half"], "place": 2}
-    boot = {key: value for key, value in boot.items() if key not in ("fatal", "instance")}
-    record = parse_record(BootRecord, boot)
-    assert (record.fatal, record.instance) == (("memory: half",), 2)
-    assert to_json(record)["fatal"] == ["memory: half"]
-    assert faults("boots.jsonl", boot) == []
-
-
-def test_a_name_that_changed_must_be_there_under_one_of_them(trial: dict[str, Any]) -> None:
-    clock = dict(trial["clock"])
-    estimate = clock.pop("error_estimate_ns")
-    assert faults("trials.jsonl", {**trial, "clock": {**clock, "error_bound_ns": estimate}}) == []
-    assert faults("trials.jsonl", {**trial, "clock": clock}) == ["$.clock"]

@@ -65,7 +65,6 @@ def test_of_a_rate_the_lower_state_is_the_slower_one() -> None:
 
 
 def test_too_few_entries_say_nothing() -> None:
-    """A run of an older Virtoll has two entries a block."""
     assert two_states(TASK, [one for one in host(1, slow=0.5, blocks=9) if one.round == 0][::3]) is None
     assert two_states(TASK, host(1, slow=0.5)[:6]) is None
     assert two_states(TASK, []) is None

@@ -18,7 +18,6 @@ from virtoll.stats.values import (
     Task,
     TasksOf,
     observations_of,
-    one_primary_each,
     places_of,
     printed_tasks,
     tasks_of,
@@ -105,13 +104,6 @@ def test_what_is_no_number_above_zero_is_no_figure(job: TrialRecord, figure: obj
 def test_a_small_figure_is_one(job: TrialRecord) -> None:
     ((one,), gaps) = observations_of((RATE,), [replace(job, trial=1, result={"figures": {"rate": 0.25}})])
     assert (one.value, gaps) == (0.25, ())
-
-
-def test_of_an_older_run_the_first_primary_metric_of_a_workload_is_primary() -> None:
-    other = replace(DURATION, workload="other")
-    metrics = [FIGURE, DURATION, replace(DURATION, name="again"), other]
-    assert one_primary_each(metrics) == [FIGURE, DURATION, replace(metrics[2], primary=False), other]
-    assert one_primary_each([FIGURE, other, DURATION]) == [FIGURE, other, DURATION], "not the first of all"
 
 
 def test_a_duration_that_cannot_be_is_said_to_be_none(job: TrialRecord) -> None:
@@ -262,6 +254,6 @@ def test_which_tasks_a_trial_measures(job: TrialRecord) -> None:
 
 
 def test_which_metrics_are_a_routers_rate() -> None:
-    names = ("maximum_forwarding_rate", "maximum_forwarded_rate", "ndr", "pdr", "transmitted_rate")
+    names = ("maximum_forwarding_rate", "ndr", "pdr", "transmitted_rate")
     found = [replace(TASK, metric=replace(DURATION, name=name)).is_forwarding_rate for name in names]
-    assert found == [True, True, True, True, False]
+    assert found == [True, True, True, False]

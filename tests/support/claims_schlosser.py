@@ -18,7 +18,6 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "native": {},
     "netns": {},
     "runsc": {},
-    "old-runsc": {"platform": "runsc", "family": "os-level"},  # as Virtoll 0.1.0 recorded gVisor
     "kvm": {"platform": "qemu-kvm"},
     "kvm-e1000": {"platform": "qemu-kvm", "parameters": {"nic": "e1000"}},
     "kvm-disk": {"platform": "qemu-kvm", "parameters": {"disk": "ide"}},
@@ -117,7 +116,7 @@ TABLE_3 = "beside-1504 through={} {label} 0:1000,full:900 + beside-68 through={}
 OPENVZ = TABLE_3.format("127,127", "124.4,62.7", label="netns")
 XEN = TABLE_3.format("72,56.2", "72,47.2", label="xen")
 KVM = TABLE_3.format("72.1,63.2", "72.1,64.6", label="kvm")
-KVM_AND_GVISOR = f"{KVM} + {KVM.replace('kvm', 'old-runsc')}"
+KVM_AND_GVISOR = f"{KVM} + {KVM.replace('kvm', 'runsc')}"
 
 CASES = cases(
     f"""
@@ -195,7 +194,7 @@ yes OS-level as native with large ones: 3x68 native 300 netns 135 kvm 75 + 3x504
     + 3x1504 native 3000 netns 3000 kvm 2400 | finds =0.45,0.5,0.25,0.8,0.8
 no another with large ones: 3x504 native 3000 kvm 600 + 3x1504 native 3000 kvm 3000 | finds =0.2,1
 no OS-level with smaller ones: 3x1004 native 3000 netns 3000 kvm 600 + 3x1504 native 3000 kvm 600 | finds =1,0.2,0.2
-no gVisor is no container: 3x68 native 300 old-runsc 75 + 3x1504 native 3000 old-runsc 3000 | finds =0.25,1
+no gVisor is no container: 3x68 native 300 runsc 75 + 3x1504 native 3000 runsc 3000 | finds =0.25,1
 no large ones alone: 3x1500 native 3000 kvm 3000 | finds =1
 no one egress link: 64 sources=3 native 300 kvm 300 | finds =1
 no large ones by one link: 1504 sources=3 native 3000 kvm 3000 | finds =1
@@ -238,7 +237,7 @@ unsure large ones alone: 1504 native 1000 netns 1000 | finds =1
 unsure small ones alone: 68 native 290 netns 133 | finds =133/290
 unsure scattered: 68 spread=0.1 native 290 netns 285 + 1504 native 1000 netns 1000
 nothing another family: 68 native 290 kvm 76 + 1504 native 1000 kvm 900
-nothing gVisor alone: 68 native 290 old-runsc 133 + 1504 native 1000 old-runsc 1000
+nothing gVisor alone: 68 native 290 runsc 133 + 1504 native 1000 runsc 1000
 nothing other sizes: 504 native 1000 netns 800
 
 S07
@@ -252,7 +251,7 @@ unsure nothing lost: 68 lossless=yes netns 133
 unsure nothing lost at the generator: 68 lossless=yes netns 133 | generator 190000
 unsure the sender slowed down: 68 lossless=yes netns 133 | finds =1 | generator 852000
 nothing another family: 68 flat_out=30 native 290 kvm 76
-nothing gVisor alone: 68 flat_out=30 old-runsc 76
+nothing gVisor alone: 68 flat_out=30 runsc 76
 nothing larger frames: 504 flat_out=300 netns 900
 nothing three sources: 3x68 flat_out=60 netns 133
 
@@ -289,7 +288,7 @@ S10
 yes as in Table 1: {CONTAINER} + beside-68 spread=0.003 xen 0:76,light:81.168,heavy:82.004
     | finds =1,1,1,1,1.079,1.068,0.82,0.886
 yes whatever others do unpinned: {CONTAINER} + beside-68 spread=0.003 kvm 0:76,light:76,heavy:76,unpinned:30
-    + beside-68 old-runsc 0:76,unpinned:76
+    + beside-68 runsc 0:76,unpinned:76
 no on other CPUs: {CONTAINER} + beside-68 kvm 0:75,light:75,heavy:60
 no faster on other CPUs: beside-1504 kvm 0:500,light:600 | finds =1.2
 no unpinned as alone: beside-68 netns 0:133,heavy:133,unpinned:133 + beside-504 netns 0:900,unpinned:700
@@ -351,8 +350,8 @@ no with FCS too: beside-64 through=124.4,118 netns 0:133,full:100 | finds =118/1
 unsure in every second block: {OPENVZ} | finds =0.70994 | others beside-1504 through=127,127 netns 0:1000,full:900
     + beside-68 through=124.4,124.4 netns 0:133,full:100
 nothing another family: {XEN}
-nothing gVisor alone: beside-1504 through=127,127 old-runsc 0:1000,full:900
-    + beside-68 through=124.4,62.7 old-runsc 0:133,full:100
+nothing gVisor alone: beside-1504 through=127,127 runsc 0:1000,full:900
+    + beside-68 through=124.4,62.7 runsc 0:133,full:100
 nothing at half its rate: beside-1504 through=127,127 netns 0:1000,half:900
     + beside-68 through=124.4,62.7 netns 0:133,half:100
 nothing two that forward: beside-1504 through=127,127 netns 0:1000,2*full:900

@@ -37,7 +37,7 @@ def document(**changed: Any) -> dict[str, Any]:
         "workloads": ["superpi"],
         "rounds": 1,
     }
-    if changed.get("scenario") in ("consolidation", "density"):
+    if changed.get("scenario") == "consolidation":
         del right["rounds"]
     return {key: value for key, value in {**right, **changed}.items() if value is not None}
 

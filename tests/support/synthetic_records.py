@@ -4,16 +4,17 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from virtoll.runfolder.store import FORMAT
+
 EPOCH_NS = 1_795_219_200_000_000_000
 
 
 def instrument(hypervisor: str | None) -> dict[str, Any]:
     """What a manifest says of Virtoll, the host, the image and the agent; the host runs in this `hypervisor`."""
     return {
-        "format": 1,
+        "format": FORMAT,
         "created_realtime_ns": EPOCH_NS,
         "virtoll": "0.1.0",
-        "frame_sizes": "with FCS",
         "host": {
             "fingerprint": "ab" * 32,
             "hypervisor": hypervisor,

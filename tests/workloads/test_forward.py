@@ -42,14 +42,10 @@ def test_hops_are_read_around_each_point() -> None:
     assert len([op for op in peer.operations() if op == "counters"]) == 2 * len(GRID) + 2
 
 
-def test_an_older_agent_is_asked_for_no_histograms() -> None:
+def test_each_point_is_asked_for_its_histograms() -> None:
     peer = forwarding(9000)
-    peer.answers["counters"] = AgentError("bad-request", "no such operation")
     measure("forward", forwarding_bench(peer), **RISING)
-    assert all("histograms" not in request.to_json() for request in peer.requests(TrafficRequest))
-    newer = forwarding(9000)
-    measure("forward", forwarding_bench(newer), **RISING)
-    assert newer.requests(TrafficRequest)[0].histograms is True
+    assert {request.histograms for request in peer.requests(TrafficRequest)} == {True}
 
 
 def test_the_cpu_time_of_a_frame_is_of_a_few_and_of_many_below_the_maximum() -> None:

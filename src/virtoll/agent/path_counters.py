@@ -236,15 +236,6 @@ def _router(link_name: str) -> str:
     return f"router of {link_name}"
 
 
-def knows_counters(agent: Caller) -> bool:
-    """True where an agent knows the operation ``counters``, and so what came to the protocol together with it."""
-    try:
-        agent.ask(CountersRequest(interfaces=("lo",)))
-    except AgentError:
-        return False
-    return True
-
-
 def surroundings(before: CounterSnapshot, after: CounterSnapshot) -> dict[str, dict[str, object] | None] | None:
     """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
     reported: dict[str, dict[str, object] | None] = {}

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 
 from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.links import bare_interfaces
-from virtoll.agent.path_counters import knows_counters
 from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.preview import CALIBRATION_POINT_NS, CPU_PAIRS, CPU_POINT_NS, shapes
 from virtoll.errors import GuestError
@@ -95,10 +94,9 @@ class Calibrator:
     def _measure(self, shape: FrameParameters) -> tuple[list[MeasuredPoint], list[MeasuredPoint]]:
         """As the agents answered: flat out and paced; and those for the CPU time, none where that is another host's."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
-        histograms = knows_counters(peer)
         ends = TrafficAgents.of_one(peer)
         points = [
-            send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=histograms)
+            send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
             for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
         ]
         if self.site.far:

@@ -115,7 +115,7 @@ class BootDraft:
 
 
 def _agent_clock(hello: HelloReply) -> AgentClock | None:
-    """When the agent was started and ready, by its own kernel's clocks; None where an older one does not report it."""
+    """When the agent was started and ready, by its own kernel's clocks; None if it does not report them."""
     reported = (hello.started_monotonic_ns, hello.started_boottime_ns, hello.ready_monotonic_ns)
     known = [value for value in reported if value is not None]
     return AgentClock(*known) if len(known) == len(reported) else None

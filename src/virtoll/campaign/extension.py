@@ -6,17 +6,16 @@ not measure anything.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll import __version__
 from virtoll.campaign.preview import estimate, plan_of, planned_trial
-from virtoll.campaign.stored import stored_experiment
+from virtoll.campaign.stored import plan_difference, stored_experiment
 from virtoll.errors import UsageError
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.overview import state_now
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
     from virtoll.platforms.base import Probe
-    from virtoll.runfolder.records import Manifest, PlannedTrial
+    from virtoll.runfolder.records import Manifest
 
 MOST_BLOCKS = 1000
 _ASKED = re.compile(r"(\+?)([1-9][0-9]{0,5})")
@@ -70,7 +69,7 @@ def extended_experiment(folder: RunFolder, blocks: int) -> Experiment:
     """The experiment of a run with so many blocks; UsageError where none may be added, or other trials were planned."""
     manifest = folder.manifest
     described, new = manifest.experiment, f"start a new run of {manifest.experiment['name']}"
-    if described.get("scenario") in ("consolidation", "density") or not manifest.plan.trials:
+    if described["scenario"] == "consolidation" or not manifest.plan.trials:
         raise UsageError(f"{folder.path} counts idle guests, and has no blocks; {new}")
     if manifest.part is not None or manifest.merged is not None:
         raise UsageError(
@@ -93,13 +92,10 @@ def extended_experiment(folder: RunFolder, blocks: int) -> Experiment:
             f"version, or {new}"
         )
     experiment = stored_experiment(manifest, blocks)
-    planned = [_as_text(planned_trial(one)) for one in plan_of(experiment).trials]
-    begun = [_as_text(one) for one in manifest.plan.trials]
-    if planned[: len(begun)] != begun:
-        raise UsageError(
-            f"{folder.path}: this Virtoll plans other trials from the same file: a version that plans it differently "
-            f"made this run; {new}"
-        )
+    begun = manifest.plan.trials
+    difference = plan_difference(begun, plan_of(experiment).trials[: len(begun)])
+    if difference is not None:
+        raise UsageError(f"{folder.path}: {difference}; {new}")
     return experiment
 
 
@@ -134,7 +130,3 @@ def extended_manifest(manifest: Manifest, plan: Plan, command: list[str]) -> Man
 def _blocks(manifest: Manifest) -> int:
     """How many a run has by its plan."""
     return max((one.block + 1 for one in manifest.plan.trials), default=0)
-
-
-def _as_text(trial: PlannedTrial) -> str:
-    return json.dumps(asdict(trial), sort_keys=True)

@@ -61,7 +61,6 @@ def build(
         run=run,
         created_realtime_ns=time.time_ns(),
         virtoll=__version__,
-        frame_sizes="with FCS",
         experiment={
             "name": experiment.name,
             "question": experiment.question,

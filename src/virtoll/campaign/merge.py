@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from virtoll import __version__
 from virtoll.campaign.candidates import Part, Refused, alike, found_parts, not_whole
-from virtoll.campaign.parts import blocks_words, campaign_id
+from virtoll.campaign.parts import blocks_words, campaign_id, only_blocks
 from virtoll.campaign.preview import plan_of, planned_trial
-from virtoll.campaign.stored import stored_experiment
+from virtoll.campaign.stored import plan_difference, stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.packing import PLAIN_NAME
@@ -136,10 +136,13 @@ def _whole_plan(part: Part) -> Plan:
     """The campaign's plan; UsageError where this Virtoll makes another one of it."""
     experiment = stored_experiment(part.manifest)
     plan = plan_of(experiment)
-    if campaign_id(experiment, plan) != part.record.campaign:
+    difference = plan_difference(part.manifest.plan.trials, only_blocks(plan, part.record.blocks).trials)
+    if difference is None and campaign_id(experiment, plan) != part.record.campaign:
+        difference = "its text, choice, seed or plan is not what its campaign began with"
+    if difference is not None:
         raise UsageError(
-            f"{part.path}: this Virtoll ({__version__}) plans other trials from the same file; merge with Virtoll "
-            f"{part.manifest.virtoll}, which measured the parts"
+            f"{part.path}: {difference}; merge with the Virtoll that measured the parts "
+            f"({part.manifest.virtoll}, and this is {__version__})"
         )
     return plan
 

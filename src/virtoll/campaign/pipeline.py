@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -26,7 +26,7 @@ from virtoll.campaign.progress import Progress
 from virtoll.campaign.requirements import images_of, needs_kernel, possible, why_impossible
 from virtoll.campaign.session import RunSession, model_session, open_run_session
 from virtoll.campaign.sizing import JobSizes
-from virtoll.campaign.stored import stored_experiment
+from virtoll.campaign.stored import plan_difference, stored_experiment
 from virtoll.errors import AgentError, GuestCannot, GuestError, NeighbourFailed, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
@@ -133,33 +133,13 @@ def experiment_of(folder: RunFolder) -> Experiment:
             "merge again"
         )
     experiment = stored_experiment(folder.manifest)
-    planned = [
-        (
-            t.platform.label,
-            t.workload.workload,
-            t.round,
-            t.warm_up,
-            t.condition,
-            t.scale,
-            _frame_size(t.workload.parameters.model_dump()),
-        )
-        for t in parts.part_plan(experiment, folder.manifest.part).trials
-    ]
-    begun = [
-        (t.platform, t.workload, t.round, t.warm_up, t.condition, t.scale, _frame_size(t.parameters))
-        for t in folder.manifest.plan.trials
-    ]
-    if planned != begun:
+    difference = plan_difference(folder.manifest.plan.trials, parts.part_plan(experiment, folder.manifest.part).trials)
+    if difference is not None:
         raise UsageError(
-            f"{folder.path}: this Virtoll ({__version__}) plans other trials from the same file than Virtoll "
-            f"{folder.manifest.virtoll}, which began this run; resume it with that version"
+            f"{folder.path}: {difference}; resume it with the Virtoll that began it ({folder.manifest.virtoll}, and "
+            f"this is {__version__}), or start a new run of {experiment.name}"
         )
     return experiment
-
-
-def _frame_size(parameters: Mapping[str, object]) -> object:
-    """None without frames. Sizes of a run of before were without FCS, so the same file asks for other frames now."""
-    return parameters.get("frame_size_bytes")
 
 
 def _measure_plan(

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from virtoll.campaign.requirements import why_not_there
 from virtoll.experiment.model import Parameters, PlatformChoice
@@ -63,7 +63,7 @@ def probe(driver: Platform[Parameters], choice: PlatformChoice, site: Site, *, s
     with _alone(memory):
         with contextlib.suppress(*_NO_MEMORY):
             if memory.stat().st_mtime_ns >= since_ns:
-                return _outcome(memory)
+                return _read(memory)[0]
         return _stored(driver, site, memory)
 
 
@@ -124,23 +124,19 @@ def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:
 
 
 def _recall(memory: Path) -> Probe:
-    stored, reason = _read(memory)
-    if reason is not None:
-        reason = f"{reason} (tried {stored['tried']}; 'virtoll doctor' tries again)"
-    return Probe(bool(stored["available"]), stored["version"], reason)
+    found, tried = _read(memory)
+    if found.reason is None:
+        return found
+    return Probe(False, found.version, f"{found.reason} (tried {tried}; 'virtoll doctor' tries again)")
 
 
-def _outcome(memory: Path) -> Probe:
-    """The same as who tried it has it, with the remedy."""
-    stored, reason = _read(memory)
-    return Probe(bool(stored["available"]), stored["version"], reason, stored["remedy"], tuple(stored["install"]))
-
-
-def _read(memory: Path) -> tuple[dict[str, Any], str | None]:
+def _read(memory: Path) -> tuple[Probe, str]:
+    """The outcome that another process stored, and when it tried."""
     if (refusal := writers_refusal(memory.parent)) is not None:
         raise PermissionError(refusal)
-    stored: dict[str, Any] = json.loads(memory.read_text(encoding="utf-8"))
-    return stored, stored["reason"]
+    stored = json.loads(memory.read_text(encoding="utf-8"))
+    tried: str = stored.pop("tried")
+    return Probe(**{**stored, "install": tuple(stored["install"])}), tried
 
 
 def _remember(memory: Path, found: Probe) -> None:

@@ -26,7 +26,7 @@ from virtoll.hosts.session import inherited
 from virtoll.hosts.ssh import connection_from_lab
 from virtoll.image import GuestImage, with_kernel
 from virtoll.lab.commands import Connection
-from virtoll.lab.network import Network, plan_links
+from virtoll.lab.network import Link, Network, plan_links
 from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
 from virtoll.platforms.host import SharedResources, Site, Sleep
 from virtoll.platforms.process_guest import root_disk
@@ -83,24 +83,24 @@ class Sites:
         """The hypervisor's NICs by link's name, with this machine's that face them and are the peer's already."""
         testbed = self._prepared(host)
         sources, sinks = len(testbed.generator.interfaces), len(testbed.sink.interfaces)
-        return self._cables(sources, sinks, testbed.hypervisor.interfaces, testbed.near)
+        links = plan_links(0, sources, sinks=sinks, marks=testbed.timekeeper is not None).links
+        return self._cables(links, testbed.hypervisor.interfaces, testbed.near)
 
     def _facing_beside(self, host: HostAddress) -> dict[str, RemoteNic]:
         """The same of the guest beside the measured one; none where no NICs are named for it."""
         testbed = self._prepared(host)
         if testbed.neighbour is None:
             return {}
-        return self._cables(1, 1, testbed.neighbour.hypervisor, testbed.near_beside)
+        return self._cables(plan_links(0, marks=False).links, testbed.neighbour.hypervisor, testbed.near_beside)
 
     def _prepared(self, host: HostAddress) -> Testbed:
         if self.testbed is None or inherited() is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
         return self.testbed
 
-    def _cables(self, sources: int, sinks: int, there: Sequence[str], here: Sequence[str]) -> dict[str, RemoteNic]:
-        macs = {one.name: one.mac or "" for one in self.here.peer.ask(FactsRequest()).interfaces}
-        names = [link.name for link in plan_links(0, sources, sinks=sinks).links]
-        return {name: RemoteNic(far, near, macs[near]) for name, far, near in zip(names, there, here, strict=False)}
+    def _cables(self, links: Sequence[Link], there: Sequence[str], here: Sequence[str]) -> dict[str, RemoteNic]:
+        interfaces = self.here.peer.ask(FactsRequest()).interfaces
+        return cables(links, there, here, {interface.name: interface.mac or "" for interface in interfaces})
 
     def _over_ssh(self, host: HostAddress) -> Site:
         """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
@@ -169,3 +169,20 @@ def host_agent(host: RemoteHost) -> Iterator[Caller]:
     argv = [str(host.agent), "--role", "host", "--channel", "stdio"]
     with ready_agent(host, argv, "counters", f"the agent on {host.name}") as (agent, _):
         yield agent
+
+
+def cables(
+    links: Sequence[Link], there: Sequence[str], here: Sequence[str], macs: Mapping[str, str]
+) -> dict[str, RemoteNic]:
+    """The hypervisor's NIC of each link with this machine's that faces it, by the link's name.
+
+    ``there`` and ``here``: their NICs in the order of the links; ``macs``: the MAC address of each of this machine's.
+    GuestError unless each link has one of both.
+    """
+    if not len(links) == len(there) == len(here):
+        raise GuestError(
+            f"testbed: a guest has {len(links)} links, the hypervisor {len(there)} interfaces for them and this "
+            f"machine {len(here)}; name one of both for each link"
+        )
+    ends = zip(links, there, here, strict=True)
+    return {link.name: RemoteNic(far, near, macs[near]) for link, far, near in ends}

@@ -1,13 +1,17 @@
-"""The experiment of a run that is there: from the text in its manifest, and from what of it was chosen."""
+"""The experiment of a run that is there, and whether its plan is still the same.
+
+Main functions: ``stored_experiment`` and ``plan_difference``, which `resume`, `extend`, `merge` and parts ask.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from virtoll.campaign.preview import catalogue
+from virtoll.campaign.preview import catalogue, planned_trial
 from virtoll.errors import UsageError
 from virtoll.experiment.against import file_of
 from virtoll.experiment.parse import parse_experiment
@@ -15,13 +19,14 @@ from virtoll.experiment.selection import Selection
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
-    from virtoll.runfolder.records import Manifest
+    from virtoll.experiment.plan import Trial
+    from virtoll.runfolder.records import Manifest, PlannedTrial
 
 
 def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experiment:
     """The experiment of a run's manifest; ``blocks``: in the place of the run's own number, None: as it has."""
     described = manifest.experiment
-    selection = Selection.of_record(described.get("selection"))
+    selection = Selection.of_record(described["selection"])
     if blocks is None and manifest.extensions:
         blocks = max(one.block for one in manifest.plan.trials) + 1
     if blocks is not None:
@@ -42,6 +47,37 @@ def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experime
             f"{_in_words(manifest.against.pairs)} and now {_in_words(found.pairs)}; start a new run of {found.name}"
         )
     return found
+
+
+def plan_difference(begun: Sequence[PlannedTrial], planned: Sequence[Trial]) -> str | None:
+    """The first way in which the trials planned now differ from those that a run began with; None if they are equal."""
+    if len(begun) != len(planned):
+        return f"the run began with {len(begun)} trials, and its file now gives {len(planned)}"
+    for before, trial in zip(begun, planned, strict=True):
+        then, now = _plain(before), _plain(planned_trial(trial))
+        if then != now:
+            return f"trial {before.trial} ({before.platform}, {before.workload}) {_change(then, now)}"
+    return None
+
+
+def _plain(trial: PlannedTrial) -> dict[str, Any]:
+    """A trial of a plan with its parameters among its fields, as JSON holds them."""
+    fields: dict[str, Any] = json.loads(json.dumps(asdict(trial)))
+    parameters = fields.pop("parameters")
+    return {**fields, **parameters}
+
+
+def _change(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The first field that differs, as it was and as it is."""
+    key = next(key for key in {**then, **now} if then.get(key, _MISSING) != now.get(key, _MISSING))
+    return f"began {_setting(key, then)}, and its file now plans it {_setting(key, now)}"
+
+
+_MISSING = object()
+
+
+def _setting(key: str, fields: Mapping[str, Any]) -> str:
+    return f"with '{key}': {json.dumps(fields[key])}" if key in fields else f"without '{key}'"
 
 
 def _in_words(pairs: Sequence[tuple[str, str]]) -> str:

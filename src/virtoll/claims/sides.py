@@ -16,10 +16,8 @@ from virtoll.runfolder.records import Manifest, PlatformEntry
 
 PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "netfront"})
 EMULATED_NICS = frozenset({"e1000", "e1000e", "82540EM", "82545EM", "rtl8139", "pcnet", "vlance"})
-# One driver may have guests of several families. Records of up to Virtoll 0.1.0 have gVisor among the platforms that
-# share the host's kernel.
+# One driver may have guests of several families.
 _FAMILIES: tuple[tuple[str, Mapping[str, Any], str], ...] = (
-    ("runsc", {}, "application kernel"),
     ("xen", {"type": "hvm"}, "hardware-assisted"),
     ("libvirt", {"domain_type": "kvm"}, "hardware-assisted"),
     ("libvirt", {"uri": "lxc:///system"}, "os-level"),

@@ -10,7 +10,6 @@ imported inside it: every start pays for the imports at the top.
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import sys
 import traceback
@@ -181,23 +180,6 @@ def _options(version: Version = False) -> None:
     del version
 
 
-def _renamed(old: str, new: str) -> Callable[[], None]:
-    """What a command says under its name up to Virtoll 0.1.0."""
-    return lambda: say_on_stderr(f"virtoll {old} is now called virtoll {new}")
-
-
-def _under_old_name(old: str, command: Callable[..., None]) -> None:
-    """A command also goes by its old name, which help does not list."""
-    hint = _renamed(old, command.__name__)
-
-    @functools.wraps(command)
-    def with_hint(**given: object) -> None:
-        hint()
-        command(**given)
-
-    app.command(old, hidden=True)(with_hint)
-
-
 _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
     MEASURE: (
         runs.run,
@@ -237,9 +219,6 @@ app.add_typer(show.app, name="show", rich_help_panel=LOOK)
 app.add_typer(campaign.app, name="campaign", rich_help_panel=MEASURE)
 app.add_typer(image.app, name="image", rich_help_panel=HOST)
 app.add_typer(nested.app, name="nested", rich_help_panel=HOST)
-app.add_typer(nested.app, name="testbed", hidden=True, callback=_renamed("testbed", "nested"))
-_under_old_name("density", runs.consolidation)
-_under_old_name("evidence", runs.validation)
 app.command("in-lab-run", hidden=True)(runs.in_lab_run)
 app.command("in-lab-block", hidden=True)(runs.in_lab_block)
 app.command("in-lab-consolidation", hidden=True)(runs.in_lab_consolidation)

@@ -318,10 +318,7 @@ def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
     given, folder = there.given, there.folder
     found = differences(folder)
     if found is None:
-        raise UsageError(
-            f"{given} has no {SUMS}: its run did not end, or an older Virtoll wrote it; 'virtoll resume {given}' "
-            "ends it"
-        )
+        raise UsageError(f"{given} has no {SUMS}: its run did not end; 'virtoll resume {given}' ends it")
     if as_json:
         print_json({"run": str(given), "whole": not found, "differences": found})
     for line in () if as_json else found or (f"{given} is as it was when the run ended",):

@@ -179,7 +179,7 @@ def task(
     blocks = task_blocks(folder, array, int(index))
     if settings is not None and settings.wired:
         _on_the_guests_node(settings)
-    choice = Selection.of_record(settings.selection if settings else None)
+    choice = Selection.of_record((settings and settings.selection) or {})
     with _told_of_the_limit() as told:
         try:
             with alone(folder, blocks):

@@ -110,7 +110,6 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     file = path
     document, size = at_size(document, selection.size, path)
     path = _of_size(path, size)
-    document = _renamed_keys(document, path)
     if document.get("scenario") == "consolidation":
         _refuse_choice(selection, path)
         return _parse_consolidation(validated(ConsolidationFile, document, path, ""), text, path, catalogue)
@@ -257,20 +256,14 @@ def _kept(
     path: Path,
 ) -> frozenset[Cell]:
     """The pairs of label and workload that are run; what is wrong with the file's own patterns is its key's."""
-    start = f"{path}: key 'skip'"
-    try:
-        return kept_cells(
-            {one.label: one.platform for one in platforms},
-            [one.workload for one in workloads],
-            (parsed.baseline, control),
-            selection,
-            (parsed.skip, start),
-        )
-    except UsageError as error:
-        said = str(error)
-        if not said.startswith(start):
-            raise
-        raise wrong(path, "skip", said.removeprefix(start).lstrip(": ")) from error
+    return kept_cells(
+        {choice.label: choice.platform for choice in platforms},
+        [choice.workload for choice in workloads],
+        (parsed.baseline, control),
+        selection,
+        parsed.skip,
+        lambda complaint: wrong(path, "skip", complaint),
+    )
 
 
 def _is_in(choice: PlatformChoice, cells: Collection[Cell]) -> bool:
@@ -464,15 +457,6 @@ def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
             "is missing: marks by ICMP travel on a NIC of their own; add it, or set 'guest.marks: channel'",
         )
     return parsed
-
-
-def _renamed_keys(document: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The file with the names of today: consolidation was called density up to Virtoll 0.1.0."""
-    old, new = "density", "consolidation"
-    if old in document and new in document:
-        raise UsageError(f"{path}: key '{old}' is the old name of '{new}', and both are there; leave '{old}' out")
-    renamed = {new if key == old else key: value for key, value in document.items()}
-    return {**renamed, "scenario": new} if renamed.get("scenario") == old else renamed
 
 
 def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:

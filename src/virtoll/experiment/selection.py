@@ -9,7 +9,7 @@ Main types: ``Selection`` (what was asked for, as the run folder stores it), ``k
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Self
@@ -20,6 +20,8 @@ from virtoll.experiment.near import choices, near
 _WHERE_GIVEN = ("blocks", "seed", "against")
 Cell = tuple[str, str]
 """A platform's label and a workload's name."""
+Refusal = Callable[[str], UsageError]
+"""What makes an error of a complaint about a pattern: it names the option or the file's key."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,9 @@ class Selection:
         return {key: value for key, value in found.items() if key not in _WHERE_GIVEN or value not in (None, [])}
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any] | None) -> Self:
-        """From JSON; None, as a run of an older Virtoll has it: nothing was asked for."""
-        given = dict(record or {})
+    def of_record(cls, record: Mapping[str, Any]) -> Self:
+        """From JSON."""
+        given = dict(record)
         size, until = given.pop("size", None), given.pop("until", None)
         blocks, seed, against = given.pop("blocks", None), given.pop("seed", None), given.pop("against", ())
         filters = {key: tuple(values) for key, values in given.items()}
@@ -83,20 +85,20 @@ def kept_cells(
     workloads: Iterable[str],
     standing: Collection[str | None],
     selection: Selection,
-    file_skips: tuple[Iterable[str], str] = ((), ""),
+    file_skips: Iterable[str] = (),
+    refusal: Refusal = UsageError,
 ) -> frozenset[Cell]:
     """The cells that are run: ``platforms`` maps labels to platforms' names, ``standing`` are baseline and control.
 
-    ``file_skips``: patterns of the experiment itself, as ``skip``, and where they stand, for complaints.
-    ``UsageError`` where a name or pattern fits nothing, or nothing is left.
+    ``file_skips``: patterns of the experiment itself, as ``skip``; ``refusal`` makes the error of a wrong one.
+    ``UsageError`` if a name or pattern fits nothing, or nothing is left.
     """
     names = tuple(dict.fromkeys(workloads))
     cells = frozenset((label, name) for label in platforms for name in names)
     _check(platforms, names, selection)
-    only = _matched(selection.only, "--only", platforms, names)
-    skipped = _matched(selection.skip, "--skip", platforms, names) | _matched(
-        file_skips[0], f"{file_skips[1]}:", platforms, names
-    )
+    only = _matched(selection.only, _of_option("--only"), platforms, names)
+    skipped = _matched(selection.skip, _of_option("--skip"), platforms, names)
+    skipped |= _matched(file_skips, refusal, platforms, names)
     chosen = {
         (label, name)
         for label, name in cells
@@ -106,7 +108,7 @@ def kept_cells(
         and (label, name) not in skipped
     }
     if not chosen and not selection.filters:
-        raise UsageError(f"{file_skips[1]}: nothing of the experiment is left; take a pattern away")
+        raise refusal("nothing of the experiment is left; take a pattern away")
     if not chosen:
         raise UsageError(
             f"nothing of the experiment is left by {shlex.join(selection.arguments())}; take an option away "
@@ -127,14 +129,18 @@ def _check(platforms: Mapping[str, str], workloads: Collection[str], selection: 
                 raise UsageError(f"{option} {name!r} is not in this experiment; {allowed}")
 
 
+def _of_option(option: str) -> Refusal:
+    return lambda complaint: UsageError(f"{option} {complaint}")
+
+
 def _matched(
-    patterns: Iterable[str], option: str, platforms: Mapping[str, str], workloads: Collection[str]
+    patterns: Iterable[str], refusal: Refusal, platforms: Mapping[str, str], workloads: Collection[str]
 ) -> frozenset[Cell]:
     found: set[Cell] = set()
     for pattern in patterns:
         platform, colon, workload = pattern.partition(":")
         if not (platform and colon and workload):
-            raise UsageError(f"{option} {pattern!r} is not PLATFORM:WORKLOAD; give both, such as 'runsc:*' or '*:masr'")
+            raise refusal(f"{pattern!r} is not PLATFORM:WORKLOAD; give both, such as 'runsc:*' or '*:masr'")
         own = {
             (label, name)
             for label in platforms
@@ -144,9 +150,7 @@ def _matched(
         if not own:
             meant = [*near(platform, platforms), *near(workload, workloads)]
             asked = f"did you mean {' and '.join(repr(one) for one in meant)}? " if meant else ""
-            raise UsageError(
-                f"{option} {pattern!r} fits nothing of this experiment; {asked}{_allowed(platforms, workloads)}"
-            )
+            raise refusal(f"{pattern!r} fits nothing of this experiment; {asked}{_allowed(platforms, workloads)}")
         found |= own
     return frozenset(found)
 

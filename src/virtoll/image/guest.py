@@ -239,7 +239,7 @@ def _fill(
         **({"tools": {"digest": f"sha256:{tools.digest}", **tools.facts}} if tools else {}),
     }
     (folder / "image.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
-    if tools is not None and tools.debs is not None:
+    if tools is not None:
         (folder / DEBS).write_text(tools.debs, encoding="utf-8")
 
 

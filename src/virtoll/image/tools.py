@@ -116,13 +116,13 @@ _WRITTEN = {
 class ToolTree:
     """A tree in the cache. `digest`: of its object; `facts`: suite, wanted packages, all packages, their licences.
 
-    `debs`: what is known of the packages' files, as JSON; None in a tree that an older Virtoll made.
+    `debs`: what is known of the packages' files, as JSON.
     """
 
     digest: str
     root: Path
     facts: dict[str, Any]
-    debs: str | None = None
+    debs: str
 
     @property
     def packages(self) -> dict[str, str]:
@@ -155,8 +155,7 @@ def prepare_tools(
         _require_mmdebstrap(name)
         found = cache.build(reference, lambda folder: _fill(folder, recipe, progress), progress)
     facts = json.loads((found / "tools.json").read_text(encoding="utf-8"))
-    debs = found / DEBS
-    return ToolTree(found.name, found / "root", facts, debs.read_text(encoding="utf-8") if debs.exists() else None)
+    return ToolTree(found.name, found / "root", facts, (found / DEBS).read_text(encoding="utf-8"))
 
 
 def _require_mmdebstrap(name: str) -> None:

@@ -65,12 +65,14 @@ class AttachedMachine(Attached):
 
     def devices(self, network: GuestNetwork) -> dict[str, str]:
         """The PCI device of each link that carries traffic, by the link's name; none where there are none."""
+        if not self.vfio:
+            return {}
         traffic = [link.name for link in network.traffic]
-        if self.vfio and len(self.vfio) != len(traffic):
+        if len(self.vfio) != len(traffic):
             raise GuestError(
                 f"vfio: {len(self.vfio)} PCI addresses given and {len(traffic)} needed: one a source, then each sink's"
             )
-        return dict(zip(traffic, self.vfio, strict=False))
+        return dict(zip(traffic, self.vfio, strict=True))
 
 
 class Unattached(Parameters):

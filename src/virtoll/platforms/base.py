@@ -48,27 +48,25 @@ DATA_PATH = "/data"
 class Probe:
     """What ``probe`` found out.
 
-    Usable or not, the product's version, and if not why and what to do, in one sentence. ``remedy``: the end of that
-    sentence, where it is parted from why. ``install``: the Debian packages that the remedy installs on this machine.
+    Usable or not, the product's version, and if not why. ``remedy``: what to do about it; None if ``why`` says it too.
+    ``install``: the Debian packages that the remedy installs on this machine.
     """
 
     available: bool
     version: str | None
-    reason: str | None
+    why: str | None
     remedy: str | None = None
     install: tuple[str, ...] = ()
 
     @classmethod
     def unusable(cls, version: str | None, why: str, remedy: str, install: Sequence[str] = ()) -> Self:
         """Not usable: why, and what to do about it."""
-        return cls(False, version, f"{why}; {remedy}", remedy, tuple(install))
+        return cls(False, version, why, remedy, tuple(install))
 
     @property
-    def why(self) -> str | None:
-        """The reason without the remedy; None where it is usable."""
-        if self.reason is None or self.remedy is None:
-            return self.reason
-        return self.reason.removesuffix(self.remedy).rstrip(" :;")
+    def reason(self) -> str | None:
+        """Why and what to do, as one sentence; None if the platform is usable."""
+        return self.why if self.remedy is None else f"{self.why}; {self.remedy}"
 
 
 def no_taps(version: str | None, remedy: str = f"as root: chmod 0666 {TUN_DEVICE}, as Debian has it") -> Probe:
@@ -265,7 +263,7 @@ class Platform(ABC, Generic[P_co]):
         if isinstance(error, ProgramMissing):
             return cls.without_program(error.program, None if here else host.name)
         remedy = cls.how_to_get(here=here)
-        return Probe(False, None, f"{error}: {remedy}", remedy, cls.install if here else ())
+        return Probe(False, None, str(error), remedy, cls.install if here else ())
 
     @classmethod
     def without_program(cls, program: str, host: str | None = None, install: Sequence[str] | None = None) -> Probe:

@@ -59,7 +59,7 @@ def order_line(analysis: Analysis) -> str:
 
 
 def _guests(analysis: Analysis) -> str:
-    """In how many guests each platform ran; a run of before knows nothing of it."""
+    """In how many guests each platform ran."""
     anew = analysis.data.manifest.experiment.get("boot") == "each-workload"
     return "each workload in a guest that was booted for it" if anew else "each platform in one guest"
 
@@ -253,10 +253,13 @@ def host_line(analysis: Analysis) -> str:
 def left_out(analysis: Analysis) -> list[tuple[str, str]]:
     """(platform, reason) for those that have no ratio at all."""
     every = (*analysis.control, *analysis.comparisons)
-    reasons = {one.platform: one.reason for one in reversed(every)}
-    compared = {one.platform for one in every if one.share is not None}
+    reasons = {comparison.platform: comparison.reason for comparison in reversed(every)}
+    for entry in reversed(analysis.data.manifest.platforms):
+        if not entry.available and entry.label in reasons:
+            reasons[entry.label] = entry.reason or ""
+    compared = {comparison.platform for comparison in every if comparison.share is not None}
     missing = [platform for platform in analysis.platforms if platform in reasons.keys() - compared]
-    return [(one, reasons[one].removeprefix(f"{one} is not available: ")) for one in missing]
+    return [(platform, reasons[platform]) for platform in missing]
 
 
 def left_out_line(analysis: Analysis, most: int | None = None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from virtoll.runfolder.campaign_records import Moment
-from virtoll.runfolder.records import Caveat, Status
+from virtoll.runfolder.records import Status
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ObservedTrial:
     cpus: tuple[int, ...] = ()
     evidence: tuple[str, ...] = ()
     host: str | None = None
-    caveat: Caveat = None
+    caveat: str | None = None
 
 
 Whose = Literal["guest", "kernel threads", "CPUs", "platform"]

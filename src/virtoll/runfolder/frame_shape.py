@@ -190,24 +190,3 @@ def field_words(key: str, value: object) -> str | None:
             return "both directions" if value == "both" else "one direction"
         case _:
             return None
-
-
-def with_fcs(record: object) -> object:
-    """A plain JSON value of a run folder whose frame sizes are without FCS, in which all of them are with it."""
-    match record:
-        case dict():
-            return {key: _sized(value) if key in _SIZES else with_fcs(value) for key, value in record.items()}
-        case list():
-            return [with_fcs(value) for value in record]
-        case _:
-            return record
-
-
-_SIZES = ("frame_size_bytes", "sizes_bytes")
-
-
-def _sized(value: object) -> object:
-    """A size, or each of several (a choice of an experiment, the sizes of a mix)."""
-    if isinstance(value, list):
-        return [_sized(one) for one in value]
-    return value + FCS_BYTES if isinstance(value, int) else value

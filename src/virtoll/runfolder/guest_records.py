@@ -136,7 +136,7 @@ class CpuSpan(Slotted):
 class HostCpu(Slotted):
     """CPU time around a trial; `after` None: the guest was lost in it.
 
-    `measured`: around each request in it whose answer is what is measured; an older Virtoll did not read it.
+    `measured`: around each request in it whose answer is what is measured.
     """
 
     before: CpuReading | None

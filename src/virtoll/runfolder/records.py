@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, AliasChoices, Field
+from pydantic import AfterValidator, Field
 
 from virtoll.runfolder import free_form
 from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, Moment, PartRecord
@@ -24,20 +24,14 @@ from virtoll.runfolder.traffic_records import Answered, Point
 Status = Literal["ok", "invalid", "failed", "skipped"]
 RunState = Literal["running", "interrupted", "complete"]
 
-# Records of Virtoll 0.1.0 have the second name of each.
-Caveat = Annotated[str | None, Field(validation_alias=AliasChoices("caveat", "brand"))]
-Fatal = Annotated[tuple[str, ...], Field(validation_alias=AliasChoices("fatal", "grave"))]
-Instance = Annotated[int, Field(validation_alias=AliasChoices("instance", "place"))]
-
 
 @dataclass(frozen=True)
 class PlatformEntry:
     """One platform of the experiment, available or not.
 
     `host`: where its guests live, in words; `caveat`: what all that is measured there is marked with, None for a host
-    whose numbers may be results. Both are None in the records of an older Virtoll, which knew this machine alone.
-    `stands_for`: what of a paper's it is in the place of, in words. `counters`: whether counters were read around what
-    is measured; an older Virtoll always did. `vcpus`, `memory_bytes`: its guests' own, None for all guests'.
+    whose numbers may be results. `stands_for`: what of a paper's it is in the place of, in words. `counters`: whether
+    counters are read around what is measured. `vcpus`, `memory_bytes`: its guests' own, None for all guests'.
     """
 
     label: str
@@ -48,7 +42,7 @@ class PlatformEntry:
     reason: str | None
     version: str | None
     host: str | None = None
-    caveat: Caveat = None
+    caveat: str | None = None
     stands_for: str | None = None
     counters: bool = True
     vcpus: int | None = None
@@ -61,8 +55,7 @@ class MetricRecord:
 
     `marks`: the duration in ns; `points`: the maximum rate in frames/s; `cpu_points`: the CPU time of a frame in ns;
     `figures`: the number of the metric's name in the result's `figures`, in the metric's own unit. `primary`: the one
-    of its workload that the verdicts are about; in the records of an older Virtoll, which do not say it, it is the
-    workload's first (`stats/values.py`).
+    of its workload that the verdicts are about.
     """
 
     workload: str
@@ -154,8 +147,6 @@ class Manifest:
     pinning: Annotated[dict[str, Any], AfterValidator(free_form.pinning)] | None
     testbed: dict[str, Any] | None = None
     nested: dict[str, Any] | None = None
-    # None in folders of before: their sizes are without FCS as written, and with it as read (frame_shape.with_fcs).
-    frame_sizes: Literal["with FCS"] | None = None
     extensions: tuple[ExtensionRecord, ...] = ()
     against: AgainstRecord | None = None
     part: PartRecord | None = None
@@ -195,7 +186,7 @@ class GuestClock(Slotted):
 class Clock(Answered):
     """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks.
 
-    `error_estimate_ns`: of the duration (docs/run-folder.md); an older Virtoll called its own a bound.
+    `error_estimate_ns`: of the duration (docs/run-folder.md).
     """
 
     method: Literal["icmp", "channel"]
@@ -204,9 +195,7 @@ class Clock(Answered):
     realtime_step_ns: int
     path_delay_before_ns: tuple[int, ...]
     path_delay_after_ns: tuple[int, ...]
-    error_estimate_ns: Annotated[
-        int | None, Field(validation_alias=AliasChoices("error_estimate_ns", "error_bound_ns"))
-    ]
+    error_estimate_ns: int | None
     guest: GuestClock | None
 
 
@@ -300,7 +289,7 @@ class TrialRecord(Answered):
     of a frame; None where that was not measured. `observer`: what the instrument itself used; None: not read.
     `condition`: what the guests beside it were to do, None where it was alone; `neighbours`: what each of them did.
     `scale`: how many guests did the same at once, None for one; `members`: what each of them did, and then clock,
-    result and check of the trial are None. A run of an older Virtoll has their defaults.
+    result and check of the trial are None.
     """
 
     trial: int
@@ -321,7 +310,7 @@ class TrialRecord(Answered):
     evidence: tuple[str, ...]
     host_cpu: HostCpu | None = None
     host: str | None = None
-    caveat: Caveat = None
+    caveat: str | None = None
     round: int = 0
     warm_up: bool = False
     repeats: Annotated[int, Field(ge=1)] = 1
@@ -338,7 +327,7 @@ class Requested:
     """What a guest was to be: host CPUs that it is pinned to, quota in CPUs, MAC addresses of its own links.
 
     `cpu_weight`, `disk` (its number) and the bytes per second that it reads of it at most, and as many that it writes:
-    by its platform's parameters. What has a default has it in the records of an older Virtoll, which did not store it.
+    by its platform's parameters.
     """
 
     vcpus: int
@@ -357,9 +346,9 @@ class BootRecord:
 
     `instance`: 0 for the platform's guest, from 1 for those co-located with it and for its neighbours. `scale`: how
     many guests were started at the same time, None for one.
-    `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured, or an older Virtoll.
-    `forwarding`: which host CPUs forward for it; None: an older Virtoll, a model, or links that end on another host.
-    `host_process`: what it is on its host; None: an older Virtoll, a model, or a guest without a process there.
+    `executed_monotonic_ns`: when Virtoll's own part of the start was over; None: not measured.
+    `forwarding`: which host CPUs forward for it; None: a model, or links that end on another host.
+    `host_process`: what it is on its host; None: a model, or a guest without a process there.
     """
 
     boot: str
@@ -378,10 +367,10 @@ class BootRecord:
     agent_clock: AgentClock | None = None
     host_boot_id: str | None = None
     limits_seen: LimitsSeen | None = None
-    fatal: Fatal = ()
+    fatal: tuple[str, ...] = ()
     host: str | None = None
-    caveat: Caveat = None
-    instance: Instance = 0
+    caveat: str | None = None
+    instance: int = 0
     executed_monotonic_ns: int | None = None
     forwarding: Forwarding | None = None
     scale: ScalePoint | None = None

@@ -8,15 +8,14 @@ that no type knows are allowed, as readers allow them. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
-from pydantic import AliasChoices, TypeAdapter
-from pydantic.fields import FieldInfo
+from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from virtoll.runfolder import conditions, explain_records, guest_records, records, scale, traffic_records
+from virtoll.runfolder.store import FORMAT
 
 Schema = dict[str, Any]
 
@@ -37,10 +36,9 @@ FILES: Final[Mapping[str, type[Any]]] = {
     "maxima.jsonl": conditions.MaximumRecord,
     "groups.jsonl": scale.GroupRecord,
     "consolidation.jsonl": guest_records.ConsolidationRecord,
-    "density.jsonl": guest_records.ConsolidationRecord,
     "observed.jsonl": explain_records.ObservedTrial,
 }
-"""What a file holds, or each line of it; ``observed.jsonl`` is in ``explain/``, ``density.jsonl`` of Virtoll 0.1.0."""
+"""What a file holds, or each line of it; ``observed.jsonl`` is in ``explain/``."""
 
 _DEFINITIONS: Final = "#/definitions/"
 _MODE: Final[JsonSchemaMode] = "validation"
@@ -55,14 +53,10 @@ def run_folder_schema() -> Schema:
     definitions = dict(whole["$defs"])
     for name in kinds:
         definitions.setdefault(name, found[name, _MODE])
-    for module in (records, traffic_records, guest_records, conditions, scale, explain_records):
-        for name, kind in vars(module).items():
-            if name in definitions and isinstance(kind, type):
-                _with_older_names(definitions[name], kind)
     definitions |= {file: {"$ref": f"{_DEFINITIONS}{kind.__name__}"} for file, kind in FILES.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A run folder of Virtoll, format 1",
+        "title": f"A run folder of Virtoll, format {FORMAT}",
         "type": "object",
         "properties": {file: _content(file) for file in FILES},
         "required": ["manifest.json"],
@@ -73,28 +67,6 @@ def run_folder_schema() -> Schema:
 def _content(file: str) -> Schema:
     own = {"$ref": f"{_DEFINITIONS}{file}"}
     return {"type": "array", "items": own} if file.endswith(".jsonl") else own
-
-
-def _with_older_names(definition: Schema, kind: type[Any]) -> None:
-    """Allow the names that a key had in an older Virtoll; one that must be there may be there under any of them."""
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        names = _names(hints[field.name])
-        if len(names) < 2:
-            continue
-        first, *others = names
-        definition["properties"] |= dict.fromkeys(others, definition["properties"][first])
-        if first in definition.get("required", ()):
-            definition["required"].remove(first)
-            definition.setdefault("allOf", []).append({"anyOf": [{"required": [name]} for name in names]})
-
-
-def _names(hint: Any) -> list[str]:
-    """The names of a key, the present one first; none where it has only one."""
-    for one in get_args(hint)[1:]:
-        if isinstance(one, FieldInfo) and isinstance(one.validation_alias, AliasChoices):
-            return list(dict.fromkeys(str(choice) for choice in one.validation_alias.choices))
-    return []
 
 
 def _plain(node: Any) -> Any:

@@ -16,7 +16,6 @@ It must not round, subtract or drop anything, and must not import what measures 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from virtoll.runfolder.scale import GroupRecord
     from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 
-FORMAT = 1
+FORMAT = 2
 
 JsonObject = Mapping[str, object]
 FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
@@ -92,7 +91,6 @@ APPENDED = (
     "calibration",
     "footprints",
     "consolidation",
-    "density",
     "sizing",
     "maxima",
     "groups",
@@ -202,8 +200,6 @@ class RunFolder:
         _refuse_other_format(data, path)
         where = f"{path}/manifest.json"
         manifest = _parse(Manifest, data, where)
-        if manifest.frame_sizes is None:
-            manifest = _parse(Manifest, _with_fcs(data), where)
         _refuse_unknown_platforms(manifest, where)
         note_read(path)
         return cls(path, manifest)
@@ -245,7 +241,7 @@ class RunFolder:
 
     def append_consolidation(self, record: ConsolidationRecord) -> None:
         """Store one step of a consolidation series; errors as `append_trial`."""
-        self._append(self._consolidation_file, record)
+        self._append("consolidation.jsonl", record)
 
     def append_sizing(self, record: SizingRecord) -> None:
         """Store how often a workload's job runs between its marks; errors as `append_trial`."""
@@ -342,13 +338,13 @@ class RunFolder:
         return self._read("fitness.jsonl", FitnessRecord)
 
     def calibrations(self) -> tuple[CalibrationRecord, ...]:
-        """Every calibration, in the order written; none in a run without traffic or of an older Virtoll."""
+        """Every calibration, in the order written; none in a run without traffic."""
         from virtoll.runfolder.traffic_records import CalibrationRecord
 
         return self._read("calibration.jsonl", CalibrationRecord)
 
     def footprints(self) -> tuple[FootprintRecord, ...]:
-        """Every reading of a guest's memory, in the order written; none in a run of an older Virtoll."""
+        """Every reading of a guest's memory, in the order written."""
         from virtoll.runfolder.guest_records import FootprintRecord
 
         return self._read("footprints.jsonl", FootprintRecord)
@@ -357,7 +353,7 @@ class RunFolder:
         """Every step of the consolidation series, in the order written; none in a run of another scenario."""
         from virtoll.runfolder.guest_records import ConsolidationRecord
 
-        return self._read(self._consolidation_file, ConsolidationRecord)
+        return self._read("consolidation.jsonl", ConsolidationRecord)
 
     def sizings(self) -> tuple[SizingRecord, ...]:
         """The size of each workload's job, in the order written; none where no job is repeated."""
@@ -411,12 +407,6 @@ class RunFolder:
         """
         return RunFolder(self.path / EXPLANATIONS, self.manifest, self.root)
 
-    @property
-    def _consolidation_file(self) -> str:
-        """Virtoll 0.1.0 called it density; a run that it began goes on in its file."""
-        old = "density.jsonl"
-        return old if (self.path / old).exists() else "consolidation.jsonl"
-
     def finished_trials(self) -> frozenset[int]:
         """Numbers of the trials that `resume` need not run: those whose latest record has any of the four statuses."""
         return frozenset(record.trial for record in self.latest_trials() if record.status in FINISHED)
@@ -438,8 +428,7 @@ class RunFolder:
 
     def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
         path = self.path / name
-        as_meant = bytes if self.manifest.frame_sizes else _with_fcs
-        return tuple(_parse(kind, as_meant(line), f"{path}, line {number}") for number, line in jsonlines.read(path))
+        return tuple(_parse(kind, line, f"{path}, line {number}") for number, line in jsonlines.read(path))
 
 
 _LABEL_LETTERS = 1000  # an experiment's label has 63 at most, and one of many factors' values some more
@@ -459,18 +448,6 @@ def _refuse_unknown_platforms(manifest: Manifest, where: str) -> None:
             raise RunFolderError(
                 f"{where}: {key}: {label!r} is not among the platforms. The manifest is damaged, restore it."
             )
-
-
-def _with_fcs(data: bytes) -> bytes:
-    """A line of a folder whose frame sizes are without FCS, as it is meant; what is no JSON is left to the parser."""
-    from virtoll.runfolder.frame_shape import with_fcs
-
-    if not any(key in data for key in (b"frame_size_bytes", b"sizes_bytes")):
-        return data
-    try:
-        return json.dumps(with_fcs(jsonlines.loads(data))).encode()
-    except ValueError:
-        return data
 
 
 @dataclass(frozen=True)

@@ -75,10 +75,7 @@ def unchecked(folder: Path) -> tuple[str, ...]:
     """What of a run that has ended has no digests, so that nobody knows whether it is as it was; a sentence each."""
     found = []
     if not (folder / SUMS).exists():
-        found.append(
-            f"The folder has no {SUMS}: an older Virtoll wrote it, or the file was lost. Whether its files have "
-            "changed since is not known."
-        )
+        found.append(f"The folder has no {SUMS}: the file was lost. Whether its files have changed since is not known.")
     if (folder / EXPLANATIONS).is_dir() and not (folder / EXPLANATIONS / SUMS).exists():
         found.append(
             f"{EXPLANATIONS}/ has no {SUMS}: its trials did not come to their end, or the file was lost. Whether its "

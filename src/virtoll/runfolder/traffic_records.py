@@ -1,6 +1,6 @@
 """Records of traffic: one point of a sweep with the counters of every hop, and calibrations, as frozen dataclasses.
 
-Field by field as docs/run-folder.md gives them. What an older agent did not report is None, never zero. No behaviour
+Field by field as docs/run-folder.md gives them. What an agent did not report is None, never zero. No behaviour
 lives here.
 """
 
@@ -140,7 +140,7 @@ class Sink(Slotted):
     """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not.
 
     `delay_reason`: why no delay could be reported, where that is not for want of frames. `forged_frames` say that they
-    are the trial's and have a wrong tag, of `tag_bits`; None: frames had no tags, in models and in runs of before.
+    are the trial's and have a wrong tag, of `tag_bits`; None: frames had no tags, as in models.
     """
 
     per_source: tuple[SinkCounts, ...]

@@ -108,7 +108,7 @@ def cautions(
     """Every caution that a run's forwarding results need, in the list's order; none without traffic.
 
     `forged`: platform and size of those whose sink saw forged frames. `calibrated`: whether the run tried to calibrate
-    at all; runs of models and of older versions do not.
+    at all; runs of models do not.
     """
     if not headrooms:
         return ()

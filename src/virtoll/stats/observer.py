@@ -1,8 +1,7 @@
 """What the instrument itself costs: its CPU time while guests are measured, its time besides, and what it changes.
 
 Main types: `ObserverUse` and `ObserverEffect`. A platform that is there twice, once without counters, shows what they
-change: both are compared round by round, as platforms are with the host. Trials of an older Virtoll hold no readings
-and are in no figure. Pure.
+change: both are compared round by round, as platforms are with the host. Pure.
 """
 
 import statistics

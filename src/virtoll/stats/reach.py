@@ -49,7 +49,7 @@ _FEW: Final = 24
 
 
 def reach_rows(reach: Mapping[str, Any] | None, boot: BootRecord) -> dict[str, str | None]:
-    """One boot's rows, name -> text; None: not known, as of what an older Virtoll stored."""
+    """One boot's rows, name -> text; None: not known."""
     inside: Mapping[str, Any] = reach or {}
     shared = on_hosts_kernel(boot)
     rows: dict[str, str | None] = {"kernel": None if shared is None else "the host's" if shared else "its own"}
@@ -74,7 +74,7 @@ def on_hosts_kernel(boot: BootRecord) -> bool | None:
     """Whether a guest runs on the host's kernel; None: not known.
 
     By the names of network namespaces, which one kernel gives only once: systemd-nspawn and LXC cover the number of the
-    boot by one of their own. What an older Virtoll stored has that number alone.
+    boot by one of their own. A guest without a process on this host has that number alone.
     """
     facts, process = boot.facts or {}, boot.host_process
     inside = (facts.get("reach") or {}).get("network_namespace")

@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -66,8 +66,8 @@ class Task:
 
     @property
     def is_forwarding_rate(self) -> bool:
-        """Whether it is a router's, and not of guests that send; an older Virtoll had another name for one."""
-        return self.metric.name in ("maximum_forwarding_rate", "maximum_forwarded_rate", "ndr", "pdr")
+        """Whether it is a router's, and not of guests that send."""
+        return self.metric.name in ("maximum_forwarding_rate", "ndr", "pdr")
 
     def is_of(self, trial: TrialRecord) -> bool:
         """Whether a trial measures this task."""
@@ -142,18 +142,14 @@ def joint_ns(point: Point) -> int:
 def offered_rate(point: Point) -> float | None:
     """Frames/s that left the generator, summed over sources: `(offered - 1) / (last sent - first sent)`.
 
-    Where an older agent did not report when those were sent, start and end of the sending thread take their place. None
-    where a source offered fewer than two frames or took no time.
+    None if a source offered fewer than two frames or took no time.
     """
     total = 0.0
     for source in point.sources:
         first, last = source.first_sent_monotonic_ns, source.last_sent_monotonic_ns
-        if first is None or last is None:
-            first, last = source.start_monotonic_ns, source.end_monotonic_ns
-        passed = last - first
-        if source.offered_frames < 2 or passed <= 0:
+        if source.offered_frames < 2 or first is None or last is None or last <= first:
             return None
-        total += (source.offered_frames - 1) * 1e9 / passed
+        total += (source.offered_frames - 1) * 1e9 / (last - first)
     return total if point.sources else None
 
 
@@ -169,7 +165,7 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     for workload, parameters in named + [(trial.workload, trial.parameters) for trial in trials]:
         asked.setdefault((workload, canonical(parameters)), parameters)
     tasks: list[Task] = []
-    for metric in one_primary_each(manifest.metrics):
+    for metric in manifest.metrics:
         own = [parameters for (workload, _), parameters in asked.items() if workload == metric.workload]
         tasks += [
             Task(metric.workload, metric, canonical(parameters), _size(parameters, own))
@@ -198,17 +194,6 @@ def words_in_common(tasks: Sequence[Task]) -> str:
     """What the sizes of tasks have in common, in the words that tell them from others': 'shared NIC'; often nothing."""
     told = [task.size.split(", ") for task in tasks]
     return ", ".join(word for word in told[0] if all(word in words for words in told))
-
-
-def one_primary_each(metrics: Sequence[MetricRecord]) -> list[MetricRecord]:
-    """The metrics, with the first primary one of each workload alone as primary: an older Virtoll did not say which."""
-    named: set[str] = set()
-    found = []
-    for metric in metrics:
-        found.append(replace(metric, primary=metric.primary and metric.workload not in named))
-        if metric.primary:
-            named.add(metric.workload)
-    return found
 
 
 def observations_of(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.path_counters import knows_counters, surroundings
+from virtoll.agent.path_counters import surroundings
 from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
@@ -169,14 +169,10 @@ def metered_seconds(wanted: ForwardParameters) -> float:
 def point_between_hops(
     bench: Bench, stream: TrafficStream, wanted: FrameParameters, duration_ns: int, rate: float | None
 ) -> MeasuredPoint:
-    """One point at a rate of each source, or flat out, between two readings of its hops.
-
-    An agent of before ``counters`` knows no histograms either.
-    """
+    """One point at a rate of each source, or flat out, between two readings of its hops."""
     before = bench.hops.read()
-    known = before.counted["peer"] is not None if bench.hops.enabled else knows_counters(bench.peer.generator)
     with bench.timekeeper.measuring():
-        point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=known)
+        point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=True)
     after = bench.hops.read()
     hops = bench.hops.hops(
         before, after, wanted.sources, sinks=wanted.egress_links, both_directions=wanted.both_directions

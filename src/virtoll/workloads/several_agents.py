@@ -134,7 +134,8 @@ def _sent(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -> tup
 
 def _sources_of(ends: TrafficAgents, agent: Caller, request: Traffic) -> list[Source]:
     """Those that an agent sends as, with their numbers in all of them."""
-    numbered = enumerate(zip(request.sources, ends.of_source, strict=False))
+    agents = ends.of_source[: len(request.sources)]
+    numbered = enumerate(zip(request.sources, agents, strict=True))
     return [source.but(number=number) for number, (source, own) in numbered if own is agent]
 
 

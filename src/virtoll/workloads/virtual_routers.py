@@ -13,7 +13,6 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.path_counters import knows_counters
 from virtoll.errors import GuestCannot
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.frame_shape import MOST_SOURCES, SWEEP_KEYS
@@ -104,7 +103,6 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
         wanted = self.parameters
         benches = (bench, *bench.co_located)
         refuse_shared_links(benches)
-        histograms = knows_counters(bench.peer.generator)
         with contextlib.ExitStack() as configured:
             for one in benches:
                 configured.enter_context(routing(one, wanted))
@@ -113,7 +111,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
             def point(rate: float | None) -> MeasuredPoint:
                 tag = bench.next_tag()
                 with bench.timekeeper.measuring():
-                    return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=histograms)
+                    return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=True)
 
             total = wanted.total_rate_frames_per_second
             points = [point(total / wanted.routers)] if total else points_of(wanted, point)

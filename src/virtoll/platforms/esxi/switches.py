@@ -27,6 +27,7 @@ def port_groups(session: Session, lab_id: str, links: Sequence[Link]) -> dict[st
     if len(named) < len(links):
         wanted = ", ".join(link.name for link in links)
         raise GuestError(f"{key}: {len(named)} given and {len(links)} needed, in this order: {wanted}")
+    named = named[: len(links)]
     if not parameters.uplinks:
         known = session.networks()
         missing = [name for name in named if name not in known]
@@ -34,17 +35,17 @@ def port_groups(session: Session, lab_id: str, links: Sequence[Link]) -> dict[st
             raise GuestError(
                 f"port_groups: {missing[0]} is not on {parameters.server}; it has: {', '.join(sorted(known))}"
             )
-        return {link.name: name for link, name in zip(links, named, strict=False)}
-    for link, uplink in zip(links, named, strict=False):
+        return {link.name: name for link, name in zip(links, named, strict=True)}
+    for link, uplink in zip(links, named, strict=True):
         if link.trunk not in (None, uplink):
             raise GuestError(
                 f"uplinks: link {link.name} has {uplink}, and 'testbed.hypervisor.interfaces' has {link.trunk}; "
                 "name them in the same order"
             )
-    _require_free(session, lab_id, named[: len(links)])
-    for link, uplink in zip(links, named, strict=False):
+    _require_free(session, lab_id, named)
+    for link, uplink in zip(links, named, strict=True):
         _make(session, f"{lab_id}-{uplink}", uplink, link.mtu_bytes)
-    return {link.name: f"{lab_id}-{uplink}" for link, uplink in zip(links, named, strict=False)}
+    return {link.name: f"{lab_id}-{uplink}" for link, uplink in zip(links, named, strict=True)}
 
 
 def remove_unused(session: Session, prefix: str) -> list[str]:
