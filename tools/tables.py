@@ -47,10 +47,11 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.report import Analysis, load_analysis, words
 from virtoll.report.answer import rankings
-from virtoll.report.columns import ROWS, Column, ValueKind
+from virtoll.report.columns import ROWS
 from virtoll.report.columns import TABLES as CSV_TABLES
 from virtoll.report.dataset.tables import ROWS as DATASET_ROWS
 from virtoll.report.dataset.tables import columns_of
+from virtoll.report.table import Column, ValueKind
 from virtoll.runfolder.schema import SCHEMA_FILE as RUN_SCHEMA_FILE
 from virtoll.runfolder.schema import run_folder_schema
 from virtoll.workloads import WORKLOADS
@@ -227,8 +228,8 @@ def columns(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     """A section for each CSV table of a report: what a row is, and its columns."""
 
     def section(name: str) -> str:
-        rows = ((f"`{one.name}`", one.unit or "–", one.meaning) for one in CSV_TABLES[name].columns())
-        return f"## {name}.csv\nA row is {CSV_TABLES[name].rows}.\n\n" + table(("column", "unit", "meaning"), rows)
+        rows = ((f"`{one.name}`", one.unit or "–", one.meaning) for one in CSV_TABLES[name].columns)
+        return f"## {name}.csv\nA row is {CSV_TABLES[name].row}.\n\n" + table(("column", "unit", "meaning"), rows)
 
     return "\n".join(section(name) for name in CSV_TABLES)
 
@@ -237,8 +238,8 @@ def frames(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     """A table for each kind of rows that Python is given: its columns and what their values are."""
 
     def section(name: str) -> str:
-        rows = ((f"`{one.name}`", str(one.kind), _unit(one), one.meaning) for one in ROWS[name].columns())
-        return f"### {name}\nA row is {ROWS[name].rows}.\n\n" + table(("column", "type", "unit", "meaning"), rows)
+        rows = ((f"`{one.name}`", str(one.kind), _unit(one), one.meaning) for one in ROWS[name].columns)
+        return f"### {name}\nA row is {ROWS[name].row}.\n\n" + table(("column", "type", "unit", "meaning"), rows)
 
     return "\n".join(section(name) for name in ROWS)
 
@@ -257,7 +258,7 @@ def dataset(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     return "\n".join(section(name) for name in DATASET_ROWS)
 
 
-def _unit(column: Column) -> str:
+def _unit(column: Column[Any]) -> str:
     """A column's unit; what is true or false has none."""
     return "–" if column.kind is ValueKind.ANSWER else column.unit or "–"
 

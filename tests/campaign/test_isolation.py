@@ -14,7 +14,7 @@ from tests.support.facts import assert_facts
 from tests.support.model_runs import run, run_beside
 
 from virtoll.report.build import build_report, load
-from virtoll.report.isolation import control_line, isolation_terminal
+from virtoll.report.sections.isolation.page import control_line, isolation_terminal
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict

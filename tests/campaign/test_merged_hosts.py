@@ -86,7 +86,7 @@ def test_page_tables_and_methods_have_the_hosts(several: Path) -> None:
     assert abs(math.log(flagged["factor"])) > 2 * max(others)
     assert len(tables["host_variation"]) == sum(one.task.metric.primary for one in analysis.comparisons)
     for name in ("hosts", "host_variation"):
-        assert [one.name for one in TABLES[name].columns()] == list(tables[name][0])
+        assert [one.name for one in TABLES[name].columns] == list(tables[name][0])
     document = report_document(analysis, (), several, several / "index.html", ())
     assert [one["blocks"] for one in document["run"]["hosts"]][3] == [4, 10, 16, 22]
     assert document["hosts"] == tables["hosts"]

@@ -225,7 +225,7 @@ def test_the_page_has_both_sides(runs: Path, tmp_path: Path) -> None:
     assert (tmp_path / "page" / "figures" / "compared-1.pdf").read_bytes().startswith(b"%PDF")
     with (tmp_path / "page" / "tables" / "compared.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == TABLES["compared"].names
+    assert tuple(rows[0]) == TABLES["compared"].header
     assert {row["verdict"] for row in rows if row["platform"] == "runc"} >= {"slower"}
 
 

@@ -18,11 +18,11 @@ from tests.support.repository import RECORDED
 
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.report.build import load
-from virtoll.report.columns import ValueKind
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.dataset.arrow import arrow_tables, as_kind, export, schema_of
 from virtoll.report.dataset.rows import rows_of
 from virtoll.report.dataset.tables import TABLES, OfRun, columns_of
+from virtoll.report.table import ValueKind
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint

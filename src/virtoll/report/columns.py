@@ -7,19 +7,10 @@ compute anything.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-
-class ValueKind(StrEnum):
-    """What a column's values are; each kind has a missing value of its own."""
-
-    TEXT = "text"
-    COUNT = "whole number"
-    NUMBER = "number"
-    ANSWER = "yes or no"
-    LIST = "list"
-
+from virtoll.report.sections import SECTIONS
+from virtoll.report.table import SHARED, Column, Table, ValueKind
 
 _TEXT: Final = ""  # of a column without a unit: a word or a text; the next ones: what else it may be
 _COUNT, _NUMBER, _LIST = "count", "number", "list"
@@ -34,29 +25,32 @@ _KINDS: Final[Mapping[str, ValueKind]] = {
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column's name, its unit ('' for a word or a number without one), what it says, and what its values are."""
-
-    name: str
-    unit: str
-    meaning: str
-    kind: ValueKind
-
-
-@dataclass(frozen=True)
-class Table:
+class Described:
     """What a row is, the names of the columns in their order, and those that mean something of their own there."""
 
-    rows: str
+    row: str
     names: tuple[str, ...]
     own: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
-    def columns(self) -> Iterator[Column]:
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns' names in their order."""
+        return self.names
+
+    @property
+    def columns(self) -> tuple[Column[Any], ...]:
         """The columns in their order; ``KeyError`` for one that nobody described."""
+        return tuple(self._columns())
+
+    def _columns(self) -> Iterator[Column[Any]]:
         for name in self.names:
             unit, meaning = self.own.get(name) or SHARED[name]
             shown = "" if unit in {_COUNT, _NUMBER, _LIST} else unit
-            yield Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER))
+            yield Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER), _no_value)
+
+
+def _no_value(_: object) -> None:
+    """Of a column that is only described."""
 
 
 def _mbit(what: str, meaning: str) -> dict[str, tuple[str, str]]:
@@ -73,64 +67,23 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-SHARED: Final[Mapping[str, tuple[str, str]]] = {
-    "trial": (_COUNT, "the trial's number in the plan, from 0"),
-    "block": (_COUNT, "the block's number, from 1; in the run folder it is one less"),
-    "platform": (_TEXT, "the platform's label"),
-    "baseline": (_TEXT, "the label that platforms are compared with"),
-    "workload": (_TEXT, "the workload's name"),
-    "parameters": (_TEXT, "its parameters: JSON with sorted keys"),
-    "metric": (_TEXT, "the metric's name"),
-    "unit": (_TEXT, "the unit of the values of this row"),
-    "task": (_TEXT, "workload, parameters and metric in words"),
-    "condition": (_TEXT, "what guests beside it did, or how many worked at once; empty: alone"),
-    "label": (_TEXT, "workload, parameters and metric in words, as everywhere"),
-    "times_slower": ("factor", "1 / share: how many times slower; below 1 it is faster"),
-    "warm_up": (_ANSWER, "whether it is a warm-up, which is no result"),
-    "status": (_TEXT, "ok, invalid, failed or skipped"),
-    "reason": (_TEXT, "why there is no value, or no verdict"),
-    "caveat": (_TEXT, "why the platform's numbers are no measurements of speed; empty: they are"),
-    "frame_size_bytes": ("bytes", "the frame with its FCS"),
-    "sources": (_COUNT, "traffic sources that send at once"),
-    "point": (_COUNT, "the point's place in its sweep, from 0"),
-    "flat_out": (_ANSWER, "whether the generator sent as fast as it can"),
-    "blocks": (_COUNT, "blocks that gave a value"),
-    "trials": (_COUNT, "trials that gave a value"),
-    "pairs": (_COUNT, "blocks with a value of both, which the comparison rests on"),
-    "median": ("`unit`", "the median over blocks"),
-    "share": ("share", "performance relative to what it is compared with; 0.5 takes twice as long"),
-    "low": ("share", "the low end of the share's own 95 % interval"),
-    "high": ("share", "the high end of it"),
-    "low_open": (_ANSWER, "whether nothing is known below: then there is no low end"),
-    "high_open": (_ANSWER, "whether nothing is known above: then there is no high end"),
-    "p_value": ("probability", "of the test for a difference, before the correction"),
-    "p_adjusted": ("probability", "after Holm's correction within the family"),
-    "family": (_TEXT, "primary, second or A/A: with which comparisons it is corrected"),
-    "verdict": (_TEXT, "slower, faster, alike, not known or not measured"),
-    "at_least": ("factor", "the least that slower or faster says, together with all others of the family"),
-    "margin": ("share", "within how much it is alike"),
-    "smallest_detectable_factor": ("factor", "the smallest difference that four of five such runs would find"),
-    "guests": (_COUNT, "guests at once"),
-    "vcpus": (_COUNT, "virtual CPUs of each guest"),
-    "memory_bytes": ("bytes", "memory of each guest"),
-    "jain": ("0 to 1", "Jain's fairness index of those that worked at once; 1: all alike"),
-    "load": (_TEXT, "what each guest beside did"),
-    "affinity": (_TEXT, "on which CPUs: shared, apart or unpinned"),
-    "beside": (_TEXT, "the platform of the guests beside"),
-    "rate_share": ("share", "of its own maximum that a guest beside was sent; empty: it forwarded nothing"),
-    "claim": (_TEXT, "the claim's name"),
-    "paper": (_TEXT, "the study"),
-    "source": (_TEXT, "where in it"),
-    "says": (_TEXT, "the statement"),
-    "outcome": (_TEXT, "supported, refuted, not decided or not measured"),
-    "under": (_TEXT, "the condition that the ratio is of"),
-    "against": (_TEXT, "what the ratio is against"),
-    "interval_low": ("as the estimate", "the low end of the interval of this ratio alone"),
-    "interval_high": ("as the estimate", "the high end of it"),
-}
+_COMPARISONS: Final = Described(
+    "a platform and task, against the baseline",
+    _names(
+        "platform baseline workload parameters metric unit label pairs baseline_median platform_median share low"
+        " high times_slower interval_method p_value p_adjusted family verdict at_least margin"
+        " smallest_detectable_factor reason caveat unlike_facts"
+    ),
+    {
+        "baseline_median": ("`unit`", "the baseline's median over blocks"),
+        "platform_median": ("`unit`", "the platform's median over blocks"),
+        "interval_method": (_TEXT, "how the interval was made"),
+        "unlike_facts": (_TEXT, "what is not equal between the guests of both, measured inside"),
+    },
+)
 
-TABLES: Final[Mapping[str, Table]] = {
-    "cells": Table(
+TABLES: Final[Mapping[str, Described | Table[Any]]] = {
+    "cells": Described(
         "a trial and metric, with a value or not: nothing that was tried is missing",
         _names(
             "trial block position platform condition workload parameters metric unit label status value flagged_outlier"
@@ -142,21 +95,8 @@ TABLES: Final[Mapping[str, Table]] = {
             "flagged_outlier": (_ANSWER, "whether it stands out of its cell; it counts all the same"),
         },
     ),
-    "comparisons": Table(
-        "a platform and task, against the baseline",
-        _names(
-            "platform baseline workload parameters metric unit label pairs baseline_median platform_median share low"
-            " high times_slower interval_method p_value p_adjusted family verdict at_least margin"
-            " smallest_detectable_factor reason caveat unlike_facts"
-        ),
-        {
-            "baseline_median": ("`unit`", "the baseline's median over blocks"),
-            "platform_median": ("`unit`", "the platform's median over blocks"),
-            "interval_method": (_TEXT, "how the interval was made"),
-            "unlike_facts": (_TEXT, "what is not equal between the guests of both, measured inside"),
-        },
-    ),
-    "points": Table(
+    "comparisons": _COMPARISONS,
+    "points": Described(
         "a point of a sweep: the books of its frames",
         _names(
             "trial block platform frame_size_bytes point flat_out intended_rate_frames_per_second duration_ns"
@@ -183,7 +123,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "loss_share": ("share", "lost / offered"),
         },
     ),
-    "listed_rates": Table(
+    "listed_rates": Described(
         "a platform and a rate of a list",
         _names(
             "platform workload parameters frame_size_bytes sources target_mbit_per_second flat_out blocks"
@@ -196,7 +136,7 @@ TABLES: Final[Mapping[str, Table]] = {
             **_mbit("forwarded", "what arrived"),
         },
     ),
-    "sources": Table(
+    "sources": Described(
         "a platform and a number of sources",
         _names(
             "platform workload parameters frame_size_bytes sources blocks forwarded_at_most_mean_mbit_per_second"
@@ -204,7 +144,7 @@ TABLES: Final[Mapping[str, Table]] = {
         ),
         _mbit("forwarded_at_most", "the maximum of the sweep"),
     ),
-    "pause_frames": Table(
+    "pause_frames": Described(
         "an interface and point, where its driver counts pause frames",
         _names(
             "trial block platform workload parameters point flat_out role where interface source received_frames"
@@ -219,7 +159,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "sent_frames": ("frames", "pause frames that it sent"),
         },
     ),
-    "clock": Table(
+    "clock": Described(
         "a trial that the outside clock and the guest's own clock timed",
         _names(
             "trial block platform workload method outside_ns guest_ns error_estimate_ns relative_error"
@@ -235,7 +175,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "within_estimate": (_ANSWER, "whether the difference is within the estimate"),
         },
     ),
-    "guests": Table(
+    "guests": Described(
         "a guest's start",
         _names(
             "boot platform block status ready_ns spawn_ns kernel_ns init_ns harness_ns idle_bytes after_work_bytes"
@@ -258,7 +198,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "idle_shared_bytes": ("bytes", "memory of daemons that serve several guests"),
         },
     ),
-    "host-cpu": Table(
+    "host-cpu": Described(
         "a trial around which the CPU time of the guest's processes was read",
         _names("trial block platform workload status used_ns forwarded_frames caveat"),
         {
@@ -266,7 +206,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "forwarded_frames": ("frames", "forwarded meanwhile; empty: no frames were sent"),
         },
     ),
-    "consolidation": Table(
+    "consolidation": Described(
         "a step of a consolidation series: one idle guest more",
         _names(
             "platform step status guests available_before_bytes available_bytes processes_bytes shared_bytes reason"
@@ -281,7 +221,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "shared_bytes": ("bytes", "memory of daemons that serve several guests"),
         },
     ),
-    "equivalence": Table(
+    "equivalence": Described(
         "a fact, measured inside each guest; a column for each platform, by its label, follows",
         _names("fact equal"),
         {
@@ -289,7 +229,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "equal": (_ANSWER, "whether it is the same in all"),
         },
     ),
-    "hosts": Table(
+    "hosts": Described(
         "a host of a merged run and a ratio, or a value of the bare host, against the other hosts",
         _names("host fingerprint blocks platform workload parameters metric label factor p_adjusted stands_out"),
         {
@@ -302,7 +242,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "stands_out": (_ANSWER, "whether that is below 1 %; the host counts all the same"),
         },
     ),
-    "host_variation": Table(
+    "host_variation": Described(
         "a comparison of a run that was merged of several hosts",
         _names("platform workload parameters metric label hosts between_hosts_share between_blocks_share"),
         {
@@ -311,53 +251,8 @@ TABLES: Final[Mapping[str, Table]] = {
             "between_blocks_share": ("share", "the same between blocks of one host"),
         },
     ),
-    "isolation": Table(
-        "a guest under a condition, against itself alone",
-        _names(
-            "platform condition load affinity guests beside rate_share workload parameters metric unit label pairs"
-            " alone_median median share low high times_slower p_value p_adjusted family verdict at_least margin"
-            " smallest_detectable_factor reason caveat"
-        ),
-        {"guests": (_COUNT, "guests beside it"), "alone_median": ("`unit`", "the median of the guest alone")},
-    ),
-    "neighbours": Table(
-        "what the guests beside did under a condition",
-        _names(
-            "platform workload parameters condition beside trials maximum_frames_per_second"
-            " asked_rate_frames_per_second offered_rate_frames_per_second forwarded_rate_frames_per_second"
-            " lost_share skipped_share cpus"
-        ),
-        {
-            "maximum_frames_per_second": ("frames/s", "what it forwards at most, beside an idle guest"),
-            "asked_rate_frames_per_second": ("frames/s", "what was to be sent to it"),
-            "offered_rate_frames_per_second": ("frames/s", "what was sent to it"),
-            "forwarded_rate_frames_per_second": ("frames/s", "what it forwarded"),
-            "lost_share": ("share", "of the offered frames that it lost"),
-            "skipped_share": ("share", "of the asked frames that the generator was too late for"),
-            "cpus": ("CPUs", "CPU time of its load by wall time, by that guest's clock"),
-        },
-    ),
-    "routers_beside": Table(
-        "a platform as a router, a condition and frames, as Schlosser et al. 2011 print it",
-        _names(
-            "platform condition load rate_share workload parameters frame_size_bytes sources blocks"
-            " alone_mean_mbit_per_second alone_low_mbit_per_second alone_high_mbit_per_second"
-            " beside_mean_mbit_per_second beside_low_mbit_per_second beside_high_mbit_per_second change change_low"
-            " change_high into_other_mean_mbit_per_second into_other_low_mbit_per_second"
-            " into_other_high_mbit_per_second out_of_other_mean_mbit_per_second out_of_other_low_mbit_per_second"
-            " out_of_other_high_mbit_per_second caveat"
-        ),
-        {
-            **_mbit("alone", "the maximum alone"),
-            **_mbit("beside", "the maximum beside other guests"),
-            "change": ("share", "beside / alone - 1: the mean over blocks"),
-            "change_low": ("share", "the low end of its 95 % t interval"),
-            "change_high": ("share", "the high end of it"),
-            **_mbit("into_other", "what was sent to the guest beside"),
-            **_mbit("out_of_other", "what that guest forwarded"),
-        },
-    ),
-    "scale": Table(
+    **{table.name: table for section in SECTIONS for table in section.tables},
+    "scale": Described(
         "a platform, task and number of guests at once",
         _names(
             "platform guests vcpus memory_bytes workload parameters metric unit label trials each together"
@@ -376,7 +271,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "share": ("share", "performance relative to as many processes of the host"),
         },
     ),
-    "groups": Table(
+    "groups": Described(
         "a platform and number of guests that were started at the same time",
         _names(
             "platform guests vcpus memory_bytes starts failed fastest_start_ns slowest_start_ns all_up_ns"
@@ -392,7 +287,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "taken_bytes_per_guest": ("bytes", "what the host has less, for each guest; it may be negative"),
         },
     ),
-    "scaling": Table(
+    "scaling": Described(
         "a platform and a size of what a router has to hold: routes, routers, transmitters",
         _names(
             "platform factor size parameters blocks rate_frames_per_second rate_low rate_high share_of_smallest"
@@ -410,7 +305,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "load_ns": ("ns", "how long loading the routes took, by the outside clock; empty: none"),
         },
     ),
-    "curves": Table(
+    "curves": Described(
         "a platform and a value of a numeric parameter, where there are three or more",
         _names("platform workload metric unit parameter value others condition blocks median low high coverage caveat"),
         {
@@ -422,7 +317,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "coverage": ("share", "the confidence that the interval really has"),
         },
     ),
-    "conditional_throughput": Table(
+    "conditional_throughput": Described(
         "a search and goal (NDR, PDR)",
         _names(
             "platform parameters goal loss_ratio exceed_ratio relative_width sum_seconds ended"
@@ -445,7 +340,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "upper_trials": (_COUNT, "how many"),
         },
     ),
-    "delay_below_pdr": Table(
+    "delay_below_pdr": Described(
         "a platform and a share of its partial drop rate: the delay of all frames",
         _names("platform parameters share_of_pdr rate p50_ns p90_ns p99_ns p99_9_ns samples lost_frames"),
         {
@@ -459,7 +354,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "lost_frames": ("frames", "that never arrived"),
         },
     ),
-    "then_and_now": Table(
+    "then_and_now": Described(
         "a number that a paper prints, and a platform of the run beside it",
         _names(
             "paper source what paper_platform paper_share_low paper_share_high paper_relation paper_words"
@@ -479,7 +374,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "interval_method": (_TEXT, "how the interval was made"),
         },
     ),
-    "claims": Table(
+    "claims": Described(
         "a claim",
         _names("claim paper source says bounds inferred outcome"),
         {
@@ -487,7 +382,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "inferred": (_ANSWER, "whether it follows from the source, which does not say it"),
         },
     ),
-    "claims_findings": Table(
+    "claims_findings": Described(
         "a ratio or value that a claim's test rests on",
         _names(
             "claim test says at_least at_most test_outcome platform task under against unit blocks estimate"
@@ -505,7 +400,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "method": (_TEXT, "how the intervals were made"),
         },
     ),
-    "paper_summary": Table(
+    "paper_summary": Described(
         "a platform and task, summed up as the paper did whose summary the experiment names",
         _names(
             "platform workload parameters metric unit label summary values dropped centre low high share_of_baseline"
@@ -523,7 +418,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "share_high": ("share", "the high end of it"),
         },
     ),
-    "explanation": Table(
+    "explanation": Described(
         "a counter of an observed workload on a platform",
         _names(
             "platform workload parameters counter whose unit per value baseline_value difference_mean"
@@ -540,14 +435,14 @@ TABLES: Final[Mapping[str, Table]] = {
             "difference_high": ("`unit`", "the high end of it"),
         },
     ),
-    "plan": Table(
+    "plan": Described(
         "a trial as it was planned, in that order",
         _names("trial block round warm_up platform workload parameters condition guests vcpus memory_bytes caveat"),
         {
             "round": (_COUNT, "the round within the block, from 1; in the run folder it is one less"),
         },
     ),
-    "commands": Table(
+    "commands": Described(
         "a command line that the run executed",
         _names("realtime_ns role exit command"),
         {
@@ -557,7 +452,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "command": (_TEXT, "as a shell takes it"),
         },
     ),
-    "runs": Table(
+    "runs": Described(
         "a run of a reproduction (`virtoll reproduce`)",
         _names("run experiment study size state virtoll host cpu kernel"),
         {
@@ -572,7 +467,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "kernel": (_TEXT, "its kernel"),
         },
     ),
-    "paper_figures": Table(
+    "paper_figures": Described(
         "a value of a paper's figure drawn again (`virtoll reproduce`)",
         _names(
             "figure part shows panel x_of x who run platform task value low high unit relation blocks reason caveat"
@@ -592,7 +487,7 @@ TABLES: Final[Mapping[str, Table]] = {
             "relation": (_TEXT, "equal, at least, at most or about"),
         },
     ),
-    "compared": Table(
+    "compared": Described(
         "a platform and task in the second run, against the first (`virtoll compare`)",
         _names(
             "platform against workload parameters metric unit label first_median second_median first_blocks"
@@ -615,8 +510,8 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
 }
 
-ROWS: Final[Mapping[str, Table]] = {
-    "medians": Table(
+ROWS: Final[Mapping[str, Described]] = {
+    "medians": Described(
         "a platform and task that has values",
         _names(
             "platform workload parameters metric unit label median low low_open high high_open coverage_share blocks"
@@ -632,15 +527,17 @@ ROWS: Final[Mapping[str, Table]] = {
             "lower_bound": (_ANSWER, "whether the true value may be larger: the generator's limit"),
         },
     ),
-    "comparisons": Table(
-        TABLES["comparisons"].rows,
+    "comparisons": Described(
+        _COMPARISONS.row,
         tuple(
             one
-            for name in TABLES["comparisons"].names
+            for name in _COMPARISONS.names
             for one in ((name, f"{name}_open") if name in {"low", "high"} else (name,))
         ),
-        TABLES["comparisons"].own,
+        _COMPARISONS.own,
     ),
-    "trials": Table("a trial that has ended", _names("trial block platform workload parameters warm_up status reason")),
+    "trials": Described(
+        "a trial that has ended", _names("trial block platform workload parameters warm_up status reason")
+    ),
 }
 """The rows of `virtoll.load(run).rows` and `.frame`; those of the first two are also in the report as JSON."""

@@ -21,17 +21,16 @@ from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.base import SECTIONS, FigureSpec
+from virtoll.report.figures.base import HEADINGS, FigureSpec
 from virtoll.report.gate import GateView
 from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.hosts import campaign_lines, hosts_context
-from virtoll.report.isolation import isolation_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
-from virtoll.report.routers_beside import routers_beside_context
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.scaling import scaling_context
+from virtoll.report.sections import SECTIONS
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
 from virtoll.report.wire import wire_context
@@ -137,7 +136,7 @@ def _context(
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
-        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in SECTIONS)),
+        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
         "troubles": _troubles(analysis),
         "losses": list(_loss_rows(analysis)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
@@ -153,8 +152,7 @@ def _context(
         ),
         "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
-        "isolation": isolation_context(analysis),
-        "routers_beside": routers_beside_context(analysis),
+        **{section.name: section.values(analysis) for section in SECTIONS},
         "at_once": at_once_context(analysis),
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),

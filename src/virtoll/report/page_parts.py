@@ -109,7 +109,7 @@ def _environment() -> "Environment":
     from markupsafe import Markup
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader([Path(__file__).parent / "templates", Path(__file__).parent / "sections"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,13 +11,12 @@ from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.hosts import hosts_tables
-from virtoll.report.isolation import isolation_tables
 from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
-from virtoll.report.routers_beside import routers_beside_tables
 from virtoll.report.scaling import scaling_tables
+from virtoll.report.sections import SECTIONS
 from virtoll.report.then_and_now import then_and_now_tables
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import TasksOf, canonical
@@ -37,8 +36,8 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from guest_tables(analysis)
     yield _equivalence(analysis)
     yield from hosts_tables(analysis)
-    yield from isolation_tables(analysis)
-    yield from routers_beside_tables(analysis)
+    for section in SECTIONS:
+        yield from section.csv_tables(analysis)
     yield from at_once_tables(analysis)
     yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)

@@ -20,7 +20,8 @@ Rows = Literal["medians", "comparisons", "trials"]
 
 def types_of(of: Rows) -> dict[str, str]:
     """The columns of these rows, with pandas' types; each of these but a list's has a missing value of its own."""
-    from virtoll.report.columns import ROWS, ValueKind
+    from virtoll.report.columns import ROWS
+    from virtoll.report.table import ValueKind
 
     types = {
         ValueKind.TEXT: "string",
@@ -29,15 +30,16 @@ def types_of(of: Rows) -> dict[str, str]:
         ValueKind.ANSWER: "boolean",
         ValueKind.LIST: "object",
     }
-    return {one.name: types[one.kind] for one in ROWS[of].columns()}
+    return {one.name: types[one.kind] for one in ROWS[of].columns}
 
 
 def units_of(of: Rows) -> dict[str, str]:
     """The units of the columns that have one, in words that need no other column's name beside them."""
-    from virtoll.report.columns import ROWS, ValueKind
+    from virtoll.report.columns import ROWS
+    from virtoll.report.table import ValueKind
 
     words = {"`unit`": "as the column unit says", "share": "share of the baseline's performance"}
-    numbers = (one for one in ROWS[of].columns() if one.kind is ValueKind.NUMBER)
+    numbers = (one for one in ROWS[of].columns if one.kind is ValueKind.NUMBER)
     return {one.name: words.get(one.unit, one.unit) for one in numbers if one.unit}
 
 

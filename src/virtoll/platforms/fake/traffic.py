@@ -193,6 +193,8 @@ def _source(number: int, intended: int, offered: int, now_ns: int, duration: int
         unsent_frames=intended - offered,
         start_monotonic_ns=now_ns,
         end_monotonic_ns=now_ns + duration,
+        first_sent_monotonic_ns=now_ns if offered else None,
+        last_sent_monotonic_ns=now_ns + duration if offered else None,
         late_ns_max=0,
         batch_frames=1,
     )

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from virtoll.errors import RunFolderError, StorageError, UsageError, remedy_for
-from virtoll.report.columns import ValueKind
 from virtoll.report.dataset.rows import rows_of
 from virtoll.report.dataset.tables import TABLES, VERSION, OfRun, columns_of
+from virtoll.report.table import ValueKind
 from virtoll.runfolder.packing import PLAIN_NAME
 from virtoll.runfolder.sums import UNDER_WAY
 from virtoll.runfolder.under_way import under_way

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
-from virtoll.report.columns import ValueKind
+from virtoll.report.table import ValueKind
 
 VERSION: Final = 1
 """Of the tables: another one takes a column away, or changes what one means. A new column changes nothing."""

@@ -21,7 +21,7 @@ from virtoll.stats.intervals import Estimate
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
 
-SECTIONS: Final = frozenset(
+HEADINGS: Final = frozenset(
     {
         "cost",
         "forwarding",
@@ -48,7 +48,7 @@ class FigureSpec:
     `draw`: as wide as asked for. `in_a_column`: whether it can be read at the width of one column of a paper; else it
     takes both. `stacks`: its panels then stand one below the other on a narrow screen, as wide as a column.
 
-    `section`: where on the page: one of `SECTIONS`, or the heading of a section that the figures of that name have to
+    `section`: where on the page: one of `HEADINGS`, or the heading of a section that the figures of that name have to
     themselves.
     """
 

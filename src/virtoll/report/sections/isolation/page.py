@@ -1,11 +1,11 @@
-"""The isolation matrix for the page, the terminal and CSV: what guests beside the measured one do to it."""
+"""The isolation matrix for the page and the terminal: what guests beside the measured one do to it."""
 
 from typing import TYPE_CHECKING, Any
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.report.sections.isolation.routers import routers_values
 from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
+def isolation_values(analysis: Analysis) -> dict[str, Any] | None:
     """What the template prints; None where nothing ran beside other guests."""
     found = analysis.isolation
     if not found.conditions:
@@ -32,6 +32,7 @@ def isolation_context(analysis: Analysis) -> dict[str, Any] | None:
         "control_line": control_line(analysis),
         "by_threads": any(one.load in TRAFFIC_LOADS for one in found.conditions)
         and any(boot.forwarding is not None and boot.forwarding.by_threads for boot in analysis.data.boots),
+        "routers": routers_values(analysis),
         "uses": [_use_row(one) for one in found.uses if one.offered is not None or one.cpus is not None],
     }
 
@@ -124,78 +125,3 @@ def _short(one: Comparison) -> str:
     said = words.said(one)
     decided = one.verdict in DECIDED
     return f"{said.short_head}\n{said.short_tail}" if said.short_tail and decided else said.short_head
-
-
-def isolation_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
-    """`isolation.csv`: the matrix, a row a cell; `neighbours.csv`: what the guests beside did."""
-    found = analysis.isolation
-    if not found.conditions:
-        return ()
-    header = (
-        "platform", "condition", "load", "affinity", "guests", "beside", "rate_share", "workload", "parameters",
-        "metric", "unit", "label", "pairs", "alone_median", "median", "share", "low", "high", "times_slower", "p_value",
-        "p_adjusted", "family", "verdict", "at_least", "margin", "smallest_detectable_factor", "reason", "caveat",
-    )  # fmt: skip
-    known = {one.label: one for one in found.conditions}
-    rows = []
-    for one in (*found.control, *found.comparisons):
-        condition = known.get(one.condition or "")
-        alone = found.cells.get((one.platform, one.task, ALONE))
-        own = found.cells.get((one.platform, one.task, one.condition or ALONE))
-        primary = "primary" if one.task.metric.primary else "second"
-        rows.append(
-            (
-                one.platform,
-                one.condition,
-                condition.load if condition else None,
-                condition.affinity if condition else None,
-                condition.guests if condition else None,
-                (condition.platform or one.platform) if condition else None,
-                condition.rate_share if condition else None,
-                one.task.workload,
-                one.task.parameters,
-                one.task.metric.name,
-                one.task.metric.unit,
-                one.task.label,
-                len(one.pairs),
-                alone.median if alone else None,
-                own.median if own else None,
-                one.share,
-                one.interval.low if one.interval else None,
-                one.interval.high if one.interval else None,
-                times_slower(one.share),
-                one.p_value,
-                one.p_adjusted,
-                "A/A" if condition is None else primary,
-                str(one.verdict),
-                one.at_least,
-                one.margin,
-                one.smallest,
-                one.reason,
-                one.caveat,
-            )
-        )
-    uses = tuple(
-        (
-            one.platform,
-            one.task.workload,
-            one.task.parameters,
-            one.condition,
-            one.neighbour,
-            one.trials,
-            one.maximum,
-            one.asked,
-            one.offered,
-            one.forwarded,
-            one.lost_share,
-            one.skipped_share,
-            one.cpus,
-        )
-        for one in found.uses
-    )
-    named = (
-        "platform", "workload", "parameters", "condition", "beside", "trials", "maximum_frames_per_second",
-        "asked_rate_frames_per_second", "offered_rate_frames_per_second", "forwarded_rate_frames_per_second",
-        "lost_share", "skipped_share", "cpus",
-    )  # fmt: skip
-    return CsvTable("isolation", header, tuple(rows)), CsvTable("neighbours", named, uses)

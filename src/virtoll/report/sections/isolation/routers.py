@@ -1,4 +1,4 @@
-"""Routers beside other guests in the form of Schlosser et al. 2011, for the page and CSV.
+"""Routers beside other guests in the form of Schlosser et al. 2011, for the page.
 
 No numbers are computed here: they come from `stats/routers_beside.py`.
 """
@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from virtoll import units
-from virtoll.report.csv_table import CsvTable, mean_cells, mean_columns
 from virtoll.report.rows import Shown, TableRow
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
@@ -15,7 +14,7 @@ from virtoll.stats.intervals import Estimate
 from virtoll.stats.routers_beside import RouterBeside
 
 
-def routers_beside_context(analysis: Analysis) -> dict[str, Any] | None:
+def routers_values(analysis: Analysis) -> dict[str, Any] | None:
     """What the template prints; None where no router was measured beside other guests."""
     every = analysis.routers_beside
     if not every:
@@ -66,35 +65,3 @@ def _in_and_out(one: RouterBeside) -> Shown:
 
 def _mbit(estimate: Estimate | None) -> str:
     return "–" if estimate is None else units.significant(estimate.value)
-
-
-def routers_beside_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
-    """`routers_beside.csv`: a row a platform, condition and frames; none where no router was beside other guests."""
-    if not analysis.routers_beside:
-        return ()
-    header = (
-        "platform", "condition", "load", "rate_share", "workload", "parameters", "frame_size_bytes", "sources",
-        "blocks", *mean_columns("alone"), *mean_columns("beside"), "change", "change_low", "change_high",
-        *mean_columns("into_other"), *mean_columns("out_of_other"), "caveat",
-    )  # fmt: skip
-    rows = tuple(
-        (
-            one.platform,
-            one.condition.label,
-            one.condition.load,
-            one.condition.rate_share,
-            one.task.workload,
-            one.task.parameters,
-            one.shape.frame_size_bytes,
-            one.shape.sources,
-            one.blocks,
-            *mean_cells(one.alone),
-            *mean_cells(one.beside),
-            *mean_cells(one.change),
-            *mean_cells(one.into_other),
-            *mean_cells(one.out_of_other),
-            one.caveat,
-        )
-        for one in analysis.routers_beside
-    )
-    return (CsvTable("routers_beside", header, rows),)

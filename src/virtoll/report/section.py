@@ -1,0 +1,38 @@
+"""A part of the report: what it prints on the page, its tables and its figures, in one folder of `sections/`.
+
+Main type: `Section`; `sections.SECTIONS` lists all of them. A section's template is ``page.html.j2`` in its folder.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtoll.report.csv_table import CsvTable
+from virtoll.report.figures.base import FigureSpec
+from virtoll.report.table import Table
+from virtoll.stats.analysis import Analysis
+
+
+@dataclass(frozen=True)
+class Section:
+    """`name`: of its folder, and of its values in the template. `title`: its line in the page's contents.
+
+    `values`: what the template prints; None if the run has nothing of the kind, and the section is left out.
+    `figures`: by name; each stands where the template puts it.
+    """
+
+    name: str
+    title: str
+    values: Callable[[Analysis], Mapping[str, Any] | None]
+    tables: tuple[Table[Any], ...] = ()
+    figures: Mapping[str, FigureSpec] = field(default_factory=dict)
+
+    @property
+    def template(self) -> str:
+        """Below `sections/`."""
+        return f"{self.name}/page.html.j2"
+
+    def csv_tables(self, analysis: Analysis) -> Iterator[CsvTable]:
+        """Its tables of a run, without those that have nothing of it."""
+        made = (table.csv(analysis) for table in self.tables)
+        return (table for table in made if table is not None)

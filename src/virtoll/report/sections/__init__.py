@@ -1,0 +1,8 @@
+"""Every section of a report, in the order of its tables and figures: one folder here and one line below for each."""
+
+from typing import Final
+
+from virtoll.report.section import Section
+from virtoll.report.sections.isolation import ISOLATION
+
+SECTIONS: Final[tuple[Section, ...]] = (ISOLATION,)

@@ -1,0 +1,144 @@
+"""`isolation.csv`: the matrix, a row a cell; `neighbours.csv`: what guests beside did; `routers_beside.csv`."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from virtoll.report.table import Table, count, mean, number, of_comparison, of_task, shared
+from virtoll.runfolder.conditions import ALONE, Condition
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison
+from virtoll.stats.isolation import LoadUse
+from virtoll.stats.routers_beside import RouterBeside
+from virtoll.stats.summaries import CellSummary
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A comparison with the guest alone: its condition, None of the A/A control, and the medians of both."""
+
+    comparison: Comparison
+    condition: Condition | None
+    alone: CellSummary | None
+    median: CellSummary | None
+
+    @property
+    def platform_beside(self) -> str | None:
+        """The platform of the guests beside."""
+        return (self.condition.platform or self.comparison.platform) if self.condition else None
+
+    @property
+    def family(self) -> str:
+        """With which comparisons it is corrected."""
+        if self.condition is None:
+            return "A/A"
+        return "primary" if self.comparison.task.metric.primary else "second"
+
+
+def _matrix(analysis: Analysis) -> Iterator[Beside]:
+    isolation = analysis.isolation
+    conditions = {condition.label: condition for condition in isolation.conditions}
+    for comparison in (*isolation.control, *isolation.comparisons):
+        platform, task = comparison.platform, comparison.task
+        yield Beside(
+            comparison,
+            conditions.get(comparison.condition or ""),
+            isolation.cells.get((platform, task, ALONE)),
+            isolation.cells.get((platform, task, comparison.condition or ALONE)),
+        )
+
+
+def _matrix_of(analysis: Analysis) -> Iterable[Beside] | None:
+    return _matrix(analysis) if analysis.isolation.conditions else None
+
+
+def _uses_of(analysis: Analysis) -> Iterable[LoadUse] | None:
+    return analysis.isolation.uses if analysis.isolation.conditions else None
+
+
+def _comparison(row: Beside) -> Comparison:
+    return row.comparison
+
+
+MATRIX: Final = Table[Beside](
+    "isolation",
+    "a guest under a condition, against itself alone",
+    _matrix_of,
+    (
+        *of_comparison("platform", _comparison),
+        shared("condition", lambda row: row.comparison.condition),
+        shared("load", lambda row: row.condition and row.condition.load),
+        shared("affinity", lambda row: row.condition and row.condition.affinity),
+        count("guests", "guests beside it", lambda row: row.condition and row.condition.guests),
+        shared("beside", lambda row: row.platform_beside),
+        shared("rate_share", lambda row: row.condition and row.condition.rate_share),
+        *of_task(lambda row: row.comparison.task),
+        *of_comparison("pairs", _comparison),
+        number("alone_median", "`unit`", "the median of the guest alone", lambda row: row.alone and row.alone.median),
+        shared("median", lambda row: row.median and row.median.median),
+        *of_comparison("share low high times_slower p_value p_adjusted", _comparison),
+        shared("family", lambda row: row.family),
+        *of_comparison("verdict at_least margin smallest_detectable_factor reason caveat", _comparison),
+    ),
+)
+
+NEIGHBOURS: Final = Table[LoadUse](
+    "neighbours",
+    "what the guests beside did under a condition",
+    _uses_of,
+    (
+        shared("platform", lambda use: use.platform),
+        shared("workload", lambda use: use.task.workload),
+        shared("parameters", lambda use: use.task.parameters),
+        shared("condition", lambda use: use.condition),
+        shared("beside", lambda use: use.neighbour),
+        shared("trials", lambda use: use.trials),
+        number(
+            "maximum_frames_per_second",
+            "frames/s",
+            "what it forwards at most, beside an idle guest",
+            lambda use: use.maximum,
+        ),
+        number("asked_rate_frames_per_second", "frames/s", "what was to be sent to it", lambda use: use.asked),
+        number("offered_rate_frames_per_second", "frames/s", "what was sent to it", lambda use: use.offered),
+        number("forwarded_rate_frames_per_second", "frames/s", "what it forwarded", lambda use: use.forwarded),
+        number("lost_share", "share", "of the offered frames that it lost", lambda use: use.lost_share),
+        number(
+            "skipped_share",
+            "share",
+            "of the asked frames that the generator was too late for",
+            lambda use: use.skipped_share,
+        ),
+        number("cpus", "CPUs", "CPU time of its load by wall time, by that guest's clock", lambda use: use.cpus),
+    ),
+)
+
+ROUTERS_BESIDE: Final = Table[RouterBeside](
+    "routers_beside",
+    "a platform as a router, a condition and frames, as Schlosser et al. 2011 print it",
+    lambda analysis: analysis.routers_beside or None,
+    (
+        shared("platform", lambda router: router.platform),
+        shared("condition", lambda router: router.condition.label),
+        shared("load", lambda router: router.condition.load),
+        shared("rate_share", lambda router: router.condition.rate_share),
+        shared("workload", lambda router: router.task.workload),
+        shared("parameters", lambda router: router.task.parameters),
+        shared("frame_size_bytes", lambda router: router.shape.frame_size_bytes),
+        shared("sources", lambda router: router.shape.sources),
+        shared("blocks", lambda router: router.blocks),
+        *mean("alone", "the maximum alone", lambda router: router.alone),
+        *mean("beside", "the maximum beside other guests", lambda router: router.beside),
+        number("change", "share", "beside / alone - 1: the mean over blocks", lambda router: router.change.value),
+        number("change_low", "share", "the low end of its 95 % t interval", lambda router: _end(router, "low")),
+        number("change_high", "share", "the high end of it", lambda router: _end(router, "high")),
+        *mean("into_other", "what was sent to the guest beside", lambda router: router.into_other),
+        *mean("out_of_other", "what that guest forwarded", lambda router: router.out_of_other),
+        shared("caveat", lambda router: router.caveat),
+    ),
+)
+
+
+def _end(router: RouterBeside, which: Literal["low", "high"]) -> float | None:
+    interval = router.change.interval
+    return None if interval is None else getattr(interval, which)

@@ -1,0 +1,224 @@
+"""A table of the report: its columns are declared once, with unit, meaning and value.
+
+Main types: `Table` and `Column`. The CSV file, the rows for Python and docs/tables.md are all made of the same columns.
+`shared` makes a column that means the same in every table. Must not: compute anything.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeVar
+
+from virtoll.report.csv_table import CsvTable, times_slower
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.compare import Comparison
+from virtoll.stats.intervals import Estimate
+from virtoll.stats.values import Task
+
+Row = TypeVar("Row")
+Value = Callable[[Row], Any]
+"""A cell of a row; None: it is empty."""
+
+
+class ValueKind(StrEnum):
+    """What a column's values are; each kind has a missing value of its own."""
+
+    TEXT = "text"
+    COUNT = "whole number"
+    NUMBER = "number"
+    ANSWER = "yes or no"
+    LIST = "list"
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column: `value` gives the cell of a row, None an empty one.
+
+    `unit`: empty for a word, or for a number without a unit; `unit` in backquotes: it is in the row's column of that
+    name.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    kind: ValueKind
+    value: Value[Row]
+
+
+@dataclass(frozen=True)
+class Table(Generic[Row]):
+    """A table: its name is the file's without the ending, and `row` says what a row is, in words.
+
+    `rows`: those of an analysis; None if it has nothing of the kind, and the table is left out.
+    """
+
+    name: str
+    row: str
+    rows: Callable[[Analysis], Iterable[Row] | None]
+    columns: tuple[Column[Row], ...]
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns' names in their order."""
+        return tuple(column.name for column in self.columns)
+
+    def of(self, rows: Iterable[Row]) -> CsvTable:
+        """The table with these rows."""
+        cells = (tuple(column.value(row) for column in self.columns) for row in rows)
+        return CsvTable(self.name, self.header, tuple(cells))
+
+    def csv(self, analysis: Analysis) -> CsvTable | None:
+        """The table of an analysis; None if it has nothing of the kind."""
+        rows = self.rows(analysis)
+        return None if rows is None else self.of(rows)
+
+
+def text(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of words."""
+    return Column(name, "", meaning, ValueKind.TEXT, value)
+
+
+def count(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of whole numbers without a unit."""
+    return Column(name, "", meaning, ValueKind.COUNT, value)
+
+
+def number(name: str, unit: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of numbers in a unit; an empty one if it is a number of nothing."""
+    return Column(name, unit, meaning, ValueKind.NUMBER, value)
+
+
+def answer(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of 0 and 1."""
+
+    def as_number(row: Row) -> int | None:
+        found = value(row)
+        return None if found is None else int(found)
+
+    return Column(name, "0 or 1", meaning, ValueKind.ANSWER, as_number)
+
+
+def mean(what: str, meaning: str, value: Callable[[Row], Estimate | None]) -> tuple[Column[Row], ...]:
+    """Three columns of a mean in Mbit/s: the mean and both ends of its interval, which one block has not."""
+
+    def middle(row: Row) -> float | None:
+        estimate = value(row)
+        return None if estimate is None else estimate.value
+
+    def end(row: Row, which: str) -> float | None:
+        estimate = value(row)
+        return None if estimate is None or estimate.interval is None else getattr(estimate.interval, which)
+
+    unit, name = "Mbit/s", f"{what}_{{}}_mbit_per_second"
+    return (
+        number(name.format("mean"), unit, f"{meaning}, on the wire: the mean over blocks", middle),
+        number(name.format("low"), unit, "the low end of its 95 % t interval", lambda row: end(row, "low")),
+        number(name.format("high"), unit, "the high end of it", lambda row: end(row, "high")),
+    )
+
+
+def shared(name: str, value: Value[Row]) -> Column[Row]:
+    """A column that means the same in every table that has it; `KeyError` if `SHARED` has none of that name."""
+    unit, meaning = SHARED[name]
+    shown = "" if unit in _KINDS and unit != _ANSWER else unit
+    return Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER), value)
+
+
+def of_task(task: Callable[[Row], Task]) -> tuple[Column[Row], ...]:
+    """Workload, parameters, metric, unit and label of each row's task."""
+    return (
+        shared("workload", lambda row: task(row).workload),
+        shared("parameters", lambda row: task(row).parameters),
+        shared("metric", lambda row: task(row).metric.name),
+        shared("unit", lambda row: task(row).metric.unit),
+        shared("label", lambda row: task(row).label),
+    )
+
+
+def of_comparison(names: str, comparison: Callable[[Row], Comparison]) -> tuple[Column[Row], ...]:
+    """These columns of each row's comparison, of those in `_OF_COMPARISON`."""
+
+    def column(name: str) -> Column[Row]:
+        return shared(name, lambda row: _OF_COMPARISON[name](comparison(row)))
+
+    return tuple(map(column, names.split()))
+
+
+_OF_COMPARISON: Final[Mapping[str, Callable[[Comparison], Any]]] = {
+    "platform": lambda comparison: comparison.platform,
+    "pairs": lambda comparison: len(comparison.pairs),
+    "share": lambda comparison: comparison.share,
+    "low": lambda comparison: comparison.interval and comparison.interval.low,
+    "high": lambda comparison: comparison.interval and comparison.interval.high,
+    "times_slower": lambda comparison: times_slower(comparison.share),
+    "p_value": lambda comparison: comparison.p_value,
+    "p_adjusted": lambda comparison: comparison.p_adjusted,
+    "verdict": lambda comparison: str(comparison.verdict),
+    "at_least": lambda comparison: comparison.at_least,
+    "margin": lambda comparison: comparison.margin,
+    "smallest_detectable_factor": lambda comparison: comparison.smallest,
+    "reason": lambda comparison: comparison.reason,
+    "caveat": lambda comparison: comparison.caveat,
+}
+
+_TEXT, _COUNT, _ANSWER = "", "count", "0 or 1"
+_KINDS: Final[Mapping[str, ValueKind]] = {
+    _TEXT: ValueKind.TEXT,
+    _COUNT: ValueKind.COUNT,
+    _ANSWER: ValueKind.ANSWER,
+}
+SHARED: Final[Mapping[str, tuple[str, str]]] = {
+    "trial": (_COUNT, "the trial's number in the plan, from 0"),
+    "block": (_COUNT, "the block's number, from 1; in the run folder it is one less"),
+    "platform": (_TEXT, "the platform's label"),
+    "baseline": (_TEXT, "the label that platforms are compared with"),
+    "workload": (_TEXT, "the workload's name"),
+    "parameters": (_TEXT, "its parameters: JSON with sorted keys"),
+    "metric": (_TEXT, "the metric's name"),
+    "unit": (_TEXT, "the unit of the values of this row"),
+    "task": (_TEXT, "workload, parameters and metric in words"),
+    "condition": (_TEXT, "what guests beside it did, or how many worked at once; empty: alone"),
+    "label": (_TEXT, "workload, parameters and metric in words, as everywhere"),
+    "times_slower": ("factor", "1 / share: how many times slower; below 1 it is faster"),
+    "warm_up": (_ANSWER, "whether it is a warm-up, which is no result"),
+    "status": (_TEXT, "ok, invalid, failed or skipped"),
+    "reason": (_TEXT, "why there is no value, or no verdict"),
+    "caveat": (_TEXT, "why the platform's numbers are no measurements of speed; empty: they are"),
+    "frame_size_bytes": ("bytes", "the frame with its FCS"),
+    "sources": (_COUNT, "traffic sources that send at once"),
+    "point": (_COUNT, "the point's place in its sweep, from 0"),
+    "flat_out": (_ANSWER, "whether the generator sent as fast as it can"),
+    "blocks": (_COUNT, "blocks that gave a value"),
+    "trials": (_COUNT, "trials that gave a value"),
+    "pairs": (_COUNT, "blocks with a value of both, which the comparison rests on"),
+    "median": ("`unit`", "the median over blocks"),
+    "share": ("share", "performance relative to what it is compared with; 0.5 takes twice as long"),
+    "low": ("share", "the low end of the share's own 95 % interval"),
+    "high": ("share", "the high end of it"),
+    "low_open": (_ANSWER, "whether nothing is known below: then there is no low end"),
+    "high_open": (_ANSWER, "whether nothing is known above: then there is no high end"),
+    "p_value": ("probability", "of the test for a difference, before the correction"),
+    "p_adjusted": ("probability", "after Holm's correction within the family"),
+    "family": (_TEXT, "primary, second or A/A: with which comparisons it is corrected"),
+    "verdict": (_TEXT, "slower, faster, alike, not known or not measured"),
+    "at_least": ("factor", "the least that slower or faster says, together with all others of the family"),
+    "margin": ("share", "within how much it is alike"),
+    "smallest_detectable_factor": ("factor", "the smallest difference that four of five such runs would find"),
+    "guests": (_COUNT, "guests at once"),
+    "vcpus": (_COUNT, "virtual CPUs of each guest"),
+    "memory_bytes": ("bytes", "memory of each guest"),
+    "jain": ("0 to 1", "Jain's fairness index of those that worked at once; 1: all alike"),
+    "load": (_TEXT, "what each guest beside did"),
+    "affinity": (_TEXT, "on which CPUs: shared, apart or unpinned"),
+    "beside": (_TEXT, "the platform of the guests beside"),
+    "rate_share": ("share", "of its own maximum that a guest beside was sent; empty: it forwarded nothing"),
+    "claim": (_TEXT, "the claim's name"),
+    "paper": (_TEXT, "the study"),
+    "source": (_TEXT, "where in it"),
+    "says": (_TEXT, "the statement"),
+    "outcome": (_TEXT, "supported, refuted, not decided or not measured"),
+    "under": (_TEXT, "the condition that the ratio is of"),
+    "against": (_TEXT, "what the ratio is against"),
+    "interval_low": ("as the estimate", "the low end of the interval of this ratio alone"),
+    "interval_high": ("as the estimate", "the high end of it"),
+}
