@@ -22,6 +22,7 @@ from virtoll.report.gate import GateView
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.headline import host_line
 from virtoll.report.hosts import hosts_tables
+from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
 from virtoll.report.tables import comparisons_table
 from virtoll.stats.analysis import Analysis
@@ -52,7 +53,7 @@ def report_document(
         table.name: table.records()
         for table in (
             comparisons_table(analysis),
-            *(table for section in SECTIONS for table in section.csv_tables(analysis)),
+            *(table for section in SECTIONS for table in section.csv_tables(ReportInput(analysis))),
             *at_once_tables(analysis),
             *hosts_tables(analysis),
         )

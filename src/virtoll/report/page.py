@@ -28,6 +28,7 @@ from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
+from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
@@ -80,6 +81,7 @@ def _context(
     tables: Sequence[str],
 ) -> dict[str, Any]:
     manifest = analysis.data.manifest
+    source = ReportInput(analysis, ledger, beside)
     compared = _compared(analysis)
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
@@ -152,7 +154,7 @@ def _context(
         ),
         "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
-        **{section.name: section.values(analysis) for section in SECTIONS},
+        **{section.name: section.values(source) for section in SECTIONS},
         "at_once": at_once_context(analysis),
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),

@@ -9,8 +9,8 @@ from typing import Any
 
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.figures.base import FigureSpec
+from virtoll.report.report_input import ReportInput
 from virtoll.report.table import Table
-from virtoll.stats.analysis import Analysis
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Section:
 
     name: str
     title: str
-    values: Callable[[Analysis], Mapping[str, Any] | None]
+    values: Callable[[ReportInput], Mapping[str, Any] | None]
     tables: tuple[Table[Any], ...] = ()
     figures: Mapping[str, FigureSpec] = field(default_factory=dict)
 
@@ -32,7 +32,7 @@ class Section:
         """Below `sections/`."""
         return f"{self.name}/page.html.j2"
 
-    def csv_tables(self, analysis: Analysis) -> Iterator[CsvTable]:
-        """Its tables of a run, without those that have nothing of it."""
-        made = (table.csv(analysis) for table in self.tables)
+    def csv_tables(self, source: ReportInput) -> Iterator[CsvTable]:
+        """Its tables of a report, without those that have no rows there."""
+        made = (table.csv(source) for table in self.tables)
         return (table for table in made if table is not None)

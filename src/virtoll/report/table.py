@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
 from virtoll.report.csv_table import CsvTable, times_slower
-from virtoll.stats.analysis import Analysis
+from virtoll.report.report_input import ReportInput
 from virtoll.stats.compare import Comparison
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.values import Task
@@ -49,12 +49,12 @@ class Column(Generic[Row]):
 class Table(Generic[Row]):
     """A table: its name is the file's without the ending, and `row` says what a row is, in words.
 
-    `rows`: those of an analysis; None if it has nothing of the kind, and the table is left out.
+    `rows`: those of a report; None if it has nothing of the kind, and the table is left out.
     """
 
     name: str
     row: str
-    rows: Callable[[Analysis], Iterable[Row] | None]
+    rows: Callable[[ReportInput], Iterable[Row] | None]
     columns: tuple[Column[Row], ...]
 
     @property
@@ -67,9 +67,9 @@ class Table(Generic[Row]):
         cells = (tuple(column.value(row) for column in self.columns) for row in rows)
         return CsvTable(self.name, self.header, tuple(cells))
 
-    def csv(self, analysis: Analysis) -> CsvTable | None:
-        """The table of an analysis; None if it has nothing of the kind."""
-        rows = self.rows(analysis)
+    def csv(self, source: ReportInput) -> CsvTable | None:
+        """The table of a report; None if it has nothing of the kind."""
+        rows = self.rows(source)
         return None if rows is None else self.of(rows)
 
 

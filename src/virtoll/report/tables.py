@@ -15,6 +15,7 @@ from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
+from virtoll.report.report_input import ReportInput
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.sections import SECTIONS
 from virtoll.report.then_and_now import then_and_now_tables
@@ -37,7 +38,7 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield _equivalence(analysis)
     yield from hosts_tables(analysis)
     for section in SECTIONS:
-        yield from section.csv_tables(analysis)
+        yield from section.csv_tables(ReportInput(analysis, ledger, beside))
     yield from at_once_tables(analysis)
     yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.sections.isolation.routers import routers_values
 from virtoll.report.terminal import matrices, text
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def isolation_values(analysis: Analysis) -> dict[str, Any] | None:
+def isolation_values(source: ReportInput) -> dict[str, Any] | None:
     """What the template prints; None where nothing ran beside other guests."""
+    analysis = source.analysis
     found = analysis.isolation
     if not found.conditions:
         return None

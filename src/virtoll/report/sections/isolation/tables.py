@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from virtoll.report.report_input import ReportInput
 from virtoll.report.table import Table, count, mean, number, of_comparison, of_task, shared
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.stats.analysis import Analysis
@@ -48,12 +49,13 @@ def _matrix(analysis: Analysis) -> Iterator[Beside]:
         )
 
 
-def _matrix_of(analysis: Analysis) -> Iterable[Beside] | None:
-    return _matrix(analysis) if analysis.isolation.conditions else None
+def _matrix_of(source: ReportInput) -> Iterable[Beside] | None:
+    return _matrix(source.analysis) if source.analysis.isolation.conditions else None
 
 
-def _uses_of(analysis: Analysis) -> Iterable[LoadUse] | None:
-    return analysis.isolation.uses if analysis.isolation.conditions else None
+def _uses_of(source: ReportInput) -> Iterable[LoadUse] | None:
+    isolation = source.analysis.isolation
+    return isolation.uses if isolation.conditions else None
 
 
 def _comparison(row: Beside) -> Comparison:
@@ -116,7 +118,7 @@ NEIGHBOURS: Final = Table[LoadUse](
 ROUTERS_BESIDE: Final = Table[RouterBeside](
     "routers_beside",
     "a platform as a router, a condition and frames, as Schlosser et al. 2011 print it",
-    lambda analysis: analysis.routers_beside or None,
+    lambda source: source.analysis.routers_beside or None,
     (
         shared("platform", lambda router: router.platform),
         shared("condition", lambda router: router.condition.label),

@@ -1,0 +1,16 @@
+"""What a report is made of; its sections, tables and figures read nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from virtoll.claims import NO_PAPER, Judged, ThenAndNow
+from virtoll.stats.analysis import Analysis
+
+
+@dataclass(frozen=True)
+class ReportInput:
+    """`ledger`: what the run says about claims. `beside`: what the papers have beside the run."""
+
+    analysis: Analysis
+    ledger: Sequence[Judged] = ()
+    beside: ThenAndNow = NO_PAPER
