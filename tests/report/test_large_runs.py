@@ -20,8 +20,8 @@ from virtoll.errors import RunFolderError
 from virtoll.report.drawing import inline
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.order import MOST_MARKERS
 from virtoll.report.figures.style import Width
+from virtoll.report.sections.evidence.order_figure import MOST_MARKERS
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import PlannedTrial
 from virtoll.stats.analysis import Analysis, analyse

@@ -6,11 +6,12 @@ compute anything.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from virtoll.report.sections import SECTIONS
-from virtoll.report.table import SHARED, Column, Table, ValueKind
+from virtoll.report.sections.cost.tables import COMPARISONS
+from virtoll.report.table import SHARED, Column, Table, ValueKind, shared
 
 _TEXT: Final = ""  # of a column without a unit: a word or a text; the next ones: what else it may be
 _COUNT, _NUMBER, _LIST = "count", "number", "list"
@@ -67,35 +68,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_COMPARISONS: Final = Described(
-    "a platform and task, against the baseline",
-    _names(
-        "platform baseline workload parameters metric unit label pairs baseline_median platform_median share low"
-        " high times_slower interval_method p_value p_adjusted family verdict at_least margin"
-        " smallest_detectable_factor reason caveat unlike_facts"
-    ),
-    {
-        "baseline_median": ("`unit`", "the baseline's median over blocks"),
-        "platform_median": ("`unit`", "the platform's median over blocks"),
-        "interval_method": (_TEXT, "how the interval was made"),
-        "unlike_facts": (_TEXT, "what is not equal between the guests of both, measured inside"),
-    },
-)
-
 TABLES: Final[Mapping[str, Described | Table[Any]]] = {
-    "cells": Described(
-        "a trial and metric, with a value or not: nothing that was tried is missing",
-        _names(
-            "trial block position platform condition workload parameters metric unit label status value flagged_outlier"
-            " reason caveat"
-        ),
-        {
-            "position": (_COUNT, "the trial's place in the order measured, from 0"),
-            "value": ("`unit`", "the value; empty: none"),
-            "flagged_outlier": (_ANSWER, "whether it stands out of its cell; it counts all the same"),
-        },
-    ),
-    "comparisons": _COMPARISONS,
     "points": Described(
         "a point of a sweep: the books of its frames",
         _names(
@@ -435,23 +408,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "difference_high": ("`unit`", "the high end of it"),
         },
     ),
-    "plan": Described(
-        "a trial as it was planned, in that order",
-        _names("trial block round warm_up platform workload parameters condition guests vcpus memory_bytes caveat"),
-        {
-            "round": (_COUNT, "the round within the block, from 1; in the run folder it is one less"),
-        },
-    ),
-    "commands": Described(
-        "a command line that the run executed",
-        _names("realtime_ns role exit command"),
-        {
-            "realtime_ns": ("ns", "when it was started, since 1970 (UTC)"),
-            "role": (_TEXT, "what it was for"),
-            "exit": (_COUNT, "its exit code; empty: it did not end by itself"),
-            "command": (_TEXT, "as a shell takes it"),
-        },
-    ),
     "runs": Described(
         "a run of a reproduction (`virtoll reproduce`)",
         _names("run experiment study size state virtoll host cpu kernel"),
@@ -510,7 +466,18 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
     ),
 }
 
-ROWS: Final[Mapping[str, Described]] = {
+
+def _with_open_ends(table: Table[Any]) -> Table[Any]:
+    """The same as `csv_table.record` gives it: after each end of an interval, whether it is open."""
+    columns: list[Column[Any]] = []
+    for column in table.columns:
+        columns.append(column)
+        if column.name in {"low", "high"}:
+            columns.append(shared(f"{column.name}_open", _no_value))
+    return replace(table, columns=tuple(columns))
+
+
+ROWS: Final[Mapping[str, Described | Table[Any]]] = {
     "medians": Described(
         "a platform and task that has values",
         _names(
@@ -527,15 +494,7 @@ ROWS: Final[Mapping[str, Described]] = {
             "lower_bound": (_ANSWER, "whether the true value may be larger: the generator's limit"),
         },
     ),
-    "comparisons": Described(
-        _COMPARISONS.row,
-        tuple(
-            one
-            for name in _COMPARISONS.names
-            for one in ((name, f"{name}_open") if name in {"low", "high"} else (name,))
-        ),
-        _COMPARISONS.own,
-    ),
+    "comparisons": _with_open_ends(COMPARISONS),
     "trials": Described(
         "a trial that has ended", _names("trial block platform workload parameters warm_up status reason")
     ),

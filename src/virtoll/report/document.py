@@ -24,7 +24,7 @@ from virtoll.report.headline import host_line
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
-from virtoll.report.tables import comparisons_table
+from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.ranking import Placed, Ranking
@@ -52,7 +52,6 @@ def report_document(
     tables = {
         table.name: table.records()
         for table in (
-            comparisons_table(analysis),
             *(table for section in SECTIONS for table in section.csv_tables(ReportInput(analysis))),
             *at_once_tables(analysis),
             *hosts_tables(analysis),
@@ -226,7 +225,8 @@ def median_records(analysis: Analysis) -> list[dict[str, Any]]:
 
 def comparison_records(analysis: Analysis) -> list[dict[str, Any]]:
     """The comparisons with the baseline, a row for each platform and task."""
-    return [dict(one) for one in comparisons_table(analysis).records()]
+    table = COMPARISONS.csv(ReportInput(analysis))
+    return table.records() if table is not None else []
 
 
 def _median(analysis: Analysis, platform: str, task: Task) -> dict[str, Any]:

@@ -4,9 +4,7 @@ The template (`templates/report.html.j2`) holds the words and the order; this mo
 """
 
 import itertools
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from virtoll import units
@@ -29,17 +27,15 @@ from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.report.rows import Shown, TableRow
 from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
-from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
 # Characters of a reason in the answer, which is whole under Trials, and of a fact in a table, whose cell opens.
@@ -82,12 +78,9 @@ def _context(
 ) -> dict[str, Any]:
     manifest = analysis.data.manifest
     source = ReportInput(analysis, ledger, beside)
-    compared = _compared(analysis)
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
     claims = claims_context(ledger)
-    cost = [_cost_row(analysis, task, compared) for task in analysis.tasks]
-    blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
         "analysis": analysis,
         "manifest": manifest,
@@ -118,15 +111,9 @@ def _context(
         "caveat_line": headline.caveat_line(analysis),
         "caveats": analysis.caveats,
         "level_class": headline.level_class(analysis.fitness.level),
-        "compared": compared,
         "left_out": headline.left_out_line(analysis, _LONG_TEXT),
         "cut": headline.CUT,
         "not_drawn": "; ".join(f"{view.title} ({view.why_not})" for view in figures if not view.svg),
-        "same_blocks": blocks.pop() if len(blocks) == 1 else None,
-        "cost": cost,
-        "cost_reasons": reasons(cost, compared),
-        "medians": [_median_row(analysis, task) for task in analysis.tasks],
-        "detectable": [_detectable_row(one) for one in analysis.detectable],
         "figures": figures,
         **browser_context(
             figures,
@@ -139,16 +126,12 @@ def _context(
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
         "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
-        "troubles": _troubles(analysis),
         "losses": list(_loss_rows(analysis)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
         "pair_matrix": _pair_matrix(analysis.equivalence),
         "fact_groups": _fact_groups(analysis.equivalence),
         "different_facts": _different_facts(analysis.equivalence),
         "equal_facts": [row for row in analysis.equivalence.rows if row.equal],
-        "findings": [_finding_row(analysis, index) for index in range(len(analysis.fitness.findings))],
-        "host": _flat(manifest.host),
-        "versions": _versions(analysis),
         "point_lengths": " and ".join(
             units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
         ),
@@ -167,8 +150,6 @@ def _context(
         "substitutes": substitutes(analysis),
         "tables": [name for name in tables if name != EXPLANATION],  # its own section links to it
         "most_lines": _MOST_LINES,
-        "coverages": _coverages(analysis),
-        "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }
 
 
@@ -183,13 +164,6 @@ def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | 
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
     return drawn_view(drawing, spec.title, spec.section, spec.caption(analysis))
-
-
-def _compared(analysis: Analysis) -> list[str]:
-    """Platforms that have at least one ratio: the columns of the table of slowdowns. The A/A control is the last."""
-    control = analysis.data.manifest.control
-    having = {one.platform for one in (*analysis.control, *analysis.comparisons) if one.share is not None}
-    return sorted((one for one in analysis.platforms if one in having), key=lambda one: one == control)
 
 
 def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:
@@ -216,56 +190,6 @@ def _different_facts(report: Equivalence) -> list[TableRow]:
             cells.append(Shown(short, kind=kind, hint=text if short != text else "", span=len(list(run))))
         rows.append(TableRow(row.name, tuple(cells)))
     return rows
-
-
-def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:
-    base = analysis.cells.get((analysis.baseline or "", task))
-    first = (
-        Shown(units.value(base.median, task.metric.unit), _blocks(base.blocks)) if base else Shown("–", "not measured")
-    )
-    if analysis.generator_bound(analysis.baseline or "", task):
-        first = replace(first, small=f"{first.small}, generator-bound")
-    cells = (comparison_cell(analysis.comparison(one, task), _but(analysis, one, task)) for one in compared)
-    return TableRow(task.label, (first, *cells))
-
-
-def _but(analysis: Analysis, platform: str, task: Task) -> str:
-    """What limits a comparison, in short."""
-    unlike = [f"other {name}" for name in analysis.unlike.get(platform, ())]
-    return ", ".join((["generator-bound"] if analysis.generator_bound(platform, task) else []) + unlike)
-
-
-def _median_row(analysis: Analysis, task: Task) -> TableRow:
-    cells = []
-    for platform in analysis.platforms:
-        cell = analysis.cells.get((platform, task))
-        if cell is None:
-            cells.append(Shown("–", "not measured", "missing"))
-            continue
-        show = cell.interval
-        unit = task.metric.unit
-        spread = units.between(show.low, show.high, unit) if show else "one block"
-        flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
-        small = f"{spread}, n = {cell.blocks}{flagged}"
-        caveat = analysis.caveats.get(platform)
-        cells.append(
-            Shown(words.estimate(cell.median, show, unit), small, "caveat" if caveat else "", but=caveat or "")
-        )
-    return TableRow(task.label, tuple(cells))
-
-
-def _detectable_row(one: Detectable) -> TableRow:
-    return TableRow(
-        title_of(one.metric),
-        (
-            Shown(one.family),
-            Shown(one.metric.resource),
-            Shown("primary" if one.metric.primary else "second"),
-            Shown(words.smallest(one.factor)),
-            Shown(words.joined(words.smallest(one.low), words.smallest(one.high))),
-            Shown(str(one.count)),
-        ),
-    )
 
 
 def _clock_row(analysis: Analysis, index: int) -> TableRow:
@@ -331,28 +255,6 @@ def _spread(spread: Spread) -> str:
     return units.count(spread.median)
 
 
-def _troubles(analysis: Analysis) -> list[TableRow]:
-    """Trials that are not `ok` (or hold no value), gathered by platform, status and reason."""
-    gathered: dict[tuple[str, str, str], list[str]] = {}
-    for trial in analysis.data.every_trial:
-        if trial.status != "ok":
-            key = (trial.platform, trial.status, trial.reason or "no reason was stored")
-            gathered.setdefault(key, []).append(f"{trial.trial} ({trial.workload})")
-    by_number = {trial.trial: trial for trial in analysis.data.every_trial}
-    for gap in (*analysis.gaps, *analysis.isolation.gaps, *analysis.at_once.gaps):
-        trial = by_number[gap.trial]
-        gathered.setdefault((trial.platform, "no value", gap.reason), []).append(f"{gap.trial} ({trial.workload})")
-    return [
-        TableRow(platform, (Shown(status), Shown(str(len(trials))), Shown(reason), Shown(_some(trials))))
-        for (platform, status, reason), trials in gathered.items()
-    ]
-
-
-def _some(names: Sequence[str], limit: int = 8) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
-
-
 def _pair_matrix(report: Equivalence) -> list[TableRow]:
     """How many facts differ, for each pair; the diagonal is empty."""
     rows = []
@@ -369,70 +271,5 @@ def _pair_matrix(report: Equivalence) -> list[TableRow]:
     return rows
 
 
-def _finding_row(analysis: Analysis, index: int) -> TableRow:
-    finding = analysis.fitness.findings[index]
-    limit = finding.threshold
-    value = "not recorded" if finding.value is None else limit.show(finding.value)
-    spoils = "–" if limit.unfit is None else limit.show(limit.unfit)
-    kind = "missing" if finding.level is None else headline.level_class(finding.level)
-    words = "–" if finding.level is None else str(finding.level)
-    return TableRow(
-        limit.name,
-        (Shown(limit.meaning), Shown(value), Shown(limit.show(limit.degraded)), Shown(spoils), Shown(words, "", kind)),
-    )
-
-
-def _coverages(analysis: Analysis) -> str:
-    found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
-    return "; ".join(f"{units.percent(coverage)} at n = {blocks}" for blocks, coverage in found)
-
-
-def _versions(analysis: Analysis) -> list[tuple[str, str]]:
-    manifest = analysis.data.manifest
-    image, agent = _flat(_shortened(manifest.image or {})), _flat(manifest.agent or {})
-    rows = [
-        ("run", manifest.run),
-        ("virtoll", manifest.virtoll),
-        ("run folder format", str(manifest.format)),
-        ("command", shlex.join(manifest.command)),
-        ("seed", str(manifest.plan.seed)),
-        ("trials planned", str(len(manifest.plan.trials))),
-    ]
-    if manifest.anonymised is not None:
-        how = "names of hosts, users and places are stand-ins, evidence is left out"
-        rows.append(("anonymous", f"by Virtoll {manifest.anonymised.virtoll}: {how}"))
-    rows += [(f"agent {name}", value) for name, value in agent]
-    rows += [(f"image {name}", value) for name, value in image]
-    return rows + [(f"pinning {name}", value) for name, value in _flat(manifest.pinning or {})]
-
-
-def _shortened(image: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of an image with tools the packages that were asked for; the manifest has all others, and the licences."""
-    tools = image.get("tools")
-    if tools is None:
-        return image
-    versions = {name: tools["packages"].get(name) for name in tools["wanted"]}
-    kept = {name: value for name, value in tools.items() if name not in ("packages", "licences", "wanted")}
-    return {**image, "tools": {**kept, "packages": len(tools["packages"]), "package": versions}}
-
-
-def _flat(block: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested JSON as (name, text) pairs, in order; sizes get their unit."""
-    rows: list[tuple[str, str]] = []
-    for key, value in block.items():
-        name = f"{prefix}{key.replace('_', ' ')}"
-        if isinstance(value, Mapping):
-            rows += _flat(value, f"{name} ")
-        elif key.endswith("bytes") and isinstance(value, int):
-            rows.append((name.removesuffix(" bytes") or "size", f"{units.size(value)}"))
-        elif value is not None:
-            rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
-    return rows
-
-
 def _between(low: float, high: float) -> str:
     return f"{units.percent(low)} to {units.percent(high)}"
-
-
-def _blocks(count: int) -> str:
-    return f"n = {count}" if count > 1 else "one block"

@@ -4,13 +4,11 @@ from virtoll.claims import NO_PAPER, ThenAndNow
 from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
-from virtoll.report.figures.cost import COST
 from virtoll.report.figures.curves import CURVES
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.listed_rates import LISTED_RATES
-from virtoll.report.figures.order import ORDER
 from virtoll.report.figures.over_vcpus import OVER_VCPUS
 from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.scaling import SCALING
@@ -21,7 +19,6 @@ from virtoll.report.sections import SECTIONS
 from virtoll.stats.analysis import Analysis
 
 FIGURES: dict[str, FigureSpec] = {
-    "cost": COST,
     "forwarding": FORWARDING,
     "listed_rates": LISTED_RATES,
     "throughput": THROUGHPUT,
@@ -33,7 +30,6 @@ FIGURES: dict[str, FigureSpec] = {
     "clock": CLOCK,
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,
-    "order": ORDER,
 }
 
 SERIES: dict[str, FigureSeries] = {

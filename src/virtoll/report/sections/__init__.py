@@ -3,6 +3,8 @@
 from typing import Final
 
 from virtoll.report.section import Section
+from virtoll.report.sections.cost import COST
+from virtoll.report.sections.evidence import EVIDENCE
 from virtoll.report.sections.isolation import ISOLATION
 
-SECTIONS: Final[tuple[Section, ...]] = (ISOLATION,)
+SECTIONS: Final[tuple[Section, ...]] = (COST, ISOLATION, EVIDENCE)

@@ -1,0 +1,81 @@
+"""What each platform costs against the baseline, for the page: slowdowns and medians."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from virtoll import units
+from virtoll.report import words
+from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.stats.analysis import Analysis
+from virtoll.stats.values import Task
+
+
+def cost_values(source: ReportInput) -> dict[str, Any]:
+    """The table of slowdowns and that of medians."""
+    analysis = source.analysis
+    compared = _compared(analysis)
+    rows = [_cost_row(analysis, task, compared) for task in analysis.tasks]
+    blocks = {len(comparison.pairs) for comparison in (*analysis.control, *analysis.comparisons) if comparison.pairs}
+    return {
+        "compared": compared,
+        "rows": rows,
+        "reasons": reasons(rows, compared),
+        "same_blocks": blocks.pop() if len(blocks) == 1 else None,
+        "medians": [_median_row(analysis, task) for task in analysis.tasks],
+        "coverages": coverages(analysis),
+    }
+
+
+def _compared(analysis: Analysis) -> list[str]:
+    """Platforms that have at least one ratio: the columns of the table of slowdowns. The A/A control is the last."""
+    control = analysis.data.manifest.control
+    having = {one.platform for one in (*analysis.control, *analysis.comparisons) if one.share is not None}
+    return sorted((one for one in analysis.platforms if one in having), key=lambda one: one == control)
+
+
+def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:
+    base = analysis.cells.get((analysis.baseline or "", task))
+    first = (
+        Shown(units.value(base.median, task.metric.unit), _blocks(base.blocks)) if base else Shown("–", "not measured")
+    )
+    if analysis.generator_bound(analysis.baseline or "", task):
+        first = replace(first, small=f"{first.small}, generator-bound")
+    cells = (comparison_cell(analysis.comparison(one, task), _but(analysis, one, task)) for one in compared)
+    return TableRow(task.label, (first, *cells))
+
+
+def _but(analysis: Analysis, platform: str, task: Task) -> str:
+    """What limits a comparison, in short."""
+    unlike = [f"other {name}" for name in analysis.unlike.get(platform, ())]
+    return ", ".join((["generator-bound"] if analysis.generator_bound(platform, task) else []) + unlike)
+
+
+def _median_row(analysis: Analysis, task: Task) -> TableRow:
+    cells = []
+    for platform in analysis.platforms:
+        cell = analysis.cells.get((platform, task))
+        if cell is None:
+            cells.append(Shown("–", "not measured", "missing"))
+            continue
+        show = cell.interval
+        unit = task.metric.unit
+        spread = units.between(show.low, show.high, unit) if show else "one block"
+        flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
+        small = f"{spread}, n = {cell.blocks}{flagged}"
+        caveat = analysis.caveats.get(platform)
+        cells.append(
+            Shown(words.estimate(cell.median, show, unit), small, "caveat" if caveat else "", but=caveat or "")
+        )
+    return TableRow(task.label, tuple(cells))
+
+
+def coverages(analysis: Analysis) -> str:
+    """What the intervals of the medians cover, by the number of blocks: '87.5 % at n = 4'."""
+    found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
+    return "; ".join(f"{units.percent(coverage)} at n = {blocks}" for blocks, coverage in found)
+
+
+def _blocks(count: int) -> str:
+    return f"n = {count}" if count > 1 else "one block"
