@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from virtoll.version import __version__
+
 if TYPE_CHECKING:
     from virtoll.cli import main as main
     from virtoll.cli.api import Run, Runs, load, load_all, run
 
-__version__ = "0.1.0"
 __all__ = ["Run", "Runs", "__version__", "load", "load_all", "run"]
 
 

@@ -16,13 +16,14 @@ from tests.support.repository import ROOT
 
 SOURCE = ROOT / "src"
 
-# Who may import whom. Everything may import `__init__` (the version), `system` and itself.
+# Who may import whom. Everything may import `version`, `system` and itself.
 ALLOWED: dict[str, frozenset[str]] = {
     room: frozenset(others.split())
     for room, others in {
         # knows nothing
         "errors": "",
         "units": "",
+        "version": "",
         # knows the errors alone, and everything may use it
         "system": "errors",
         # the run folder and what comes after it
@@ -48,13 +49,19 @@ ALLOWED: dict[str, frozenset[str]] = {
         # what a person starts
         "cli": "advise agent campaign claims errors experiment host hosts image lab nested platforms report runfolder "
         "selftest stats units workloads",
-        "__main__": "",
         "__init__": "cli",
+        "__main__": "__init__",
     }.items()
 }
-MOST_ROOMS, MOST_ARROWS = 24, 80
-FOR_ALL = frozenset({"__init__", "system"})
-OWN_FILES = {"__init__", "__main__", "errors", "units"}  # files of the package's own folder; all else is in a folder
+MOST_ROOMS, MOST_ARROWS = 24, 81
+FOR_ALL = frozenset({"version", "system"})
+OWN_FILES = {
+    "__init__",
+    "__main__",
+    "errors",
+    "units",
+    "version",
+}  # files of the package's own folder; all else is in a folder
 AFTER_THE_BORDER = frozenset({"runfolder", "reference", "stats", "claims", "advise", "report", "units"})
 SEES_PLATFORMS = frozenset({"nested", "campaign", "cli"})
 SEES_WORKLOADS = frozenset({"campaign", "cli"})
@@ -127,13 +134,13 @@ def test_the_table_has_no_arrow_that_nobody_uses() -> None:
     assert [(room, other) for room, others in ALLOWED.items() for other in others if (room, other) not in used] == []
 
 
-def test_the_table_has_no_circle() -> None:
-    left = dict(ALLOWED)
-    while left:
-        leaves = [room for room, others in left.items() if not others & set(left)]
-        assert leaves, f"a circle among {sorted(left)}"
-        for room in leaves:
-            del left[room]
+def test_every_arrow_points_down() -> None:
+    """To a room above it in the table, so that there is no circle."""
+    rooms = list(ALLOWED)
+    upward = [
+        (room, other) for room, others in ALLOWED.items() for other in others if rooms.index(other) >= rooms.index(room)
+    ]
+    assert upward == []
 
 
 def test_the_table_keeps_the_rules() -> None:

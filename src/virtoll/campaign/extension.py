@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from virtoll import __version__
 from virtoll.campaign.preview import estimate, plan_of, planned_trial
 from virtoll.campaign.stored import plan_difference, stored_experiment
 from virtoll.errors import UsageError
@@ -21,6 +20,7 @@ from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
+from virtoll.version import __version__
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from virtoll import __version__, units
+from virtoll import units
 from virtoll.agent.client import PROTOCOL
 from virtoll.agent.operations.session import HelloRequest
 from virtoll.campaign.pinning import Pinning
@@ -29,6 +29,7 @@ from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
 from virtoll.runfolder.store import FORMAT, parse_record
+from virtoll.version import __version__
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 

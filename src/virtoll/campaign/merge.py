@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from virtoll import __version__
 from virtoll.campaign.candidates import Part, Refused, alike, found_parts, not_whole
 from virtoll.campaign.parts import blocks_words, campaign_id, only_blocks
 from virtoll.campaign.preview import plan_of, planned_trial
@@ -28,6 +27,7 @@ from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, listed, write_sums
 from virtoll.runfolder.taken_over import WRITER
 from virtoll.runfolder.writer import writing
+from virtoll.version import __version__
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan

@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from virtoll import __version__, units
+from virtoll import units
 from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.host.fingerprint import describe_host
@@ -31,6 +31,7 @@ from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder, parse_record
 from virtoll.runfolder.sums import differences
 from virtoll.runfolder.writer import writing
+from virtoll.version import __version__
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment

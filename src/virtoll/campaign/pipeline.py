@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from virtoll import __version__
 from virtoll.campaign import against, consolidation, extension, manifest, parts, probe_cache, scale
 from virtoll.campaign.calibration import Calibrator
 from virtoll.campaign.fleet import Fleet
@@ -36,6 +35,7 @@ from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.runfolder.store import RunFolder
+from virtoll.version import __version__
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import Measurement
 

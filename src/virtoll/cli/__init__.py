@@ -19,7 +19,6 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
-from virtoll import __version__
 from virtoll.cli import (
     advise,
     campaign,
@@ -59,6 +58,7 @@ from virtoll.errors import (
 )
 from virtoll.host.packages import search_system_folders
 from virtoll.lab.debug import debug, wanted
+from virtoll.version import __version__
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
 _TO_THE_AGENT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from virtoll import __version__
 from virtoll.lab.debug import LOGGER, VERBOSE_VARIABLE, debug
 from virtoll.units import printable
+from virtoll.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console

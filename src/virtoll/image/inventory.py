@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from virtoll import __version__
 from virtoll.image import sbom
 from virtoll.image.cache import Cache, Progress, default_cache
 from virtoll.image.clone import AGENT_VARIABLE
 from virtoll.image.debian import architecture
 from virtoll.image.guest import GuestImage
 from virtoll.image.tools import DEBS
+from virtoll.version import __version__
 
 FILE = "sbom.cdx.json"
 _RECIPE = 1  # raise it when another bill is made of the same image

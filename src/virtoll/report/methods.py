@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from virtoll import __version__, units
+from virtoll import units
 from virtoll.report import words
 from virtoll.report.markup import latex_text, markdown_text
 from virtoll.report.methods_setting import (
@@ -23,6 +23,7 @@ from virtoll.report.methods_setting import (
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.cautions import Caution
 from virtoll.stats.compare import DIFFERENT
+from virtoll.version import __version__
 
 AUTHORS: Final = "The Virtoll authors"
 

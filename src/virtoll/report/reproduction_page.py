@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from virtoll import __version__, units
+from virtoll import units
 from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined
 from virtoll.claims.published_rows import questions, why_not_comparable
@@ -22,6 +22,7 @@ from virtoll.report.page_parts import FigureView, browser_context, drawn_view, p
 from virtoll.report.paper_figures import figure_views, paper_figure_tables
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.then_and_now import BesideView, beside_view, place, then_and_now_tables
+from virtoll.version import __version__
 
 RULE = (
     "Each run is judged by itself, and outcomes are joined, never values. On one host, a test is refuted where any run "

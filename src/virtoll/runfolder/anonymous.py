@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import yaml
 
-from virtoll import __version__
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
@@ -32,6 +31,7 @@ from virtoll.runfolder.store import APPENDED, RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
 from virtoll.runfolder.taken_over import WRITER
 from virtoll.runfolder.yaml_file import dump_yaml, load_yaml
+from virtoll.version import __version__
 
 LEFT_OUT: Final = "left out"
 _HOSTS: Final = frozenset({"ssh", "api", "server", "destination", "callback", "netns"})

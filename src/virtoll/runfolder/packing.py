@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from virtoll import __version__
 from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import created_ns
@@ -33,6 +32,7 @@ from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
 from virtoll.runfolder.taken_over import WRITER
 from virtoll.runfolder.under_way import under_way
 from virtoll.runfolder.writer import writer_words
+from virtoll.version import __version__
 
 FORMAT: Final = 1
 ENDING: Final = ".virtoll.tar.zst"

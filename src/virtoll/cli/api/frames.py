@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from virtoll import __version__
 from virtoll.errors import UsageError, remedy_for
+from virtoll.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
