@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Generic, TypeVar
+from importlib import import_module
+from typing import Any, Generic, TypeVar
 
 Entry_co = TypeVar("Entry_co", covariant=True)
 Part = TypeVar("Part")
@@ -18,6 +19,11 @@ class Registry(Mapping[str, Entry_co], Generic[Entry_co]):
 
     def __init__(self, loaders: Mapping[str, Callable[[], Entry_co]]) -> None:
         self.loaders = dict(loaders)
+
+    @classmethod
+    def of_classes(cls, package: str, places: Mapping[str, str]) -> Registry[Entry_co]:
+        """Classes of a package: name -> ``module:Class`` below it."""
+        return cls({name: partial(_class_at, package, place) for name, place in places.items()})
 
     def __getitem__(self, name: str) -> Entry_co:
         """The entry; its module is imported now, if it was not before."""
@@ -41,3 +47,8 @@ class Registry(Mapping[str, Entry_co], Generic[Entry_co]):
 
     def _part(self, name: str, part_of: Callable[[Entry_co], Part]) -> Part:
         return part_of(self[name])
+
+
+def _class_at(package: str, place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"{package}.{module}"), name)

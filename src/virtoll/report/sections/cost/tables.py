@@ -38,10 +38,15 @@ def _values(source: ReportInput) -> Iterator[TrialValue]:
         for task in tasks_of_trial(trial):
             observation = observations.get((trial.trial, task))
             cell = _cell(analysis, trial, task)
-            flagged = trial.trial in cell.outliers if cell and observation else None
-            reason = trial.reason or gaps.get(trial.trial)
-            caveat = analysis.caveats.get(trial.platform)
-            yield TrialValue(trial, task, condition, observation, flagged, reason, caveat)
+            yield TrialValue(
+                trial,
+                task,
+                condition,
+                observation,
+                flagged=trial.trial in cell.outliers if cell and observation else None,
+                reason=trial.reason or gaps.get(trial.trial),
+                caveat=analysis.caveats.get(trial.platform),
+            )
 
 
 def _condition(analysis: Analysis, trial: TrialRecord) -> str | None:
