@@ -159,7 +159,7 @@ def preload() -> None:
         "virtoll.campaign.submission",
         "virtoll.campaign.extension",
         "virtoll.cli.needs",
-        "virtoll.cli.advice_words",
+        "virtoll.report.advice",
         "virtoll.cli.plan_words",
         "virtoll.report",
         "virtoll.report.exchange",

@@ -25,7 +25,7 @@ from tests.support.advised import (
 from tests.support.facts import assert_facts
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.cli.advice_words import view
+from virtoll.report.advice import advice_view
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
 
@@ -48,7 +48,7 @@ def test_so_many_guests_meet_a_need_and_the_law_says_what_is_beyond() -> None:
     (found,) = of(between, "runc").guests
     assert (found.at_least, found.not_with) == (8, 16)
     assert_facts(about(between, "runc"), "8 guests", "not 16 guests")
-    assert {row.cells[-1].value for row in view(between, ()).rows if row.head == "runc"} == {8}
+    assert {row.cells[-1].value for row in advice_view(between, ()).rows if row.head == "runc"} == {8}
     assert found.fit is not None
     assert found.fit.fits
     assert found.by_model in (9, 10, 11), "the truth is 12, and the interval and the model's error come off"

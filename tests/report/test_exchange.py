@@ -17,11 +17,11 @@ from tests.support.synthetic_run import Truth, run_data
 
 from virtoll import units
 from virtoll.advise.gate import judge_gate, parse_threshold
-from virtoll.cli.gate import view
 from virtoll.cli.needs import known_workloads
 from virtoll.report import GateView
 from virtoll.report.exchange import FORMATS, Exchanged
 from virtoll.report.exchange.values import one_line, results_of, values_of
+from virtoll.report.gate import gate_view
 from virtoll.report.headline import host_line
 from virtoll.stats.analysis import Analysis, analyse
 
@@ -56,7 +56,7 @@ def analysis() -> Analysis:
 
 def gate(analysis: Analysis, *texts: str) -> GateView:
     known = known_workloads()
-    return view(judge_gate(analysis, [parse_threshold(one, known) for one in texts]))
+    return gate_view(judge_gate(analysis, [parse_threshold(one, known) for one in texts]))
 
 
 def parsed(text: str) -> ET.Element:

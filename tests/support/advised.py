@@ -14,9 +14,9 @@ from tests.support.made_up_run import Made
 from virtoll.advise import Advice, Answer, PlatformAdvice, Statement, advise, parse_needs
 from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.campaign.requirements import possible
-from virtoll.cli.advice_words import Told, document, experiment_line, lines
 from virtoll.cli.needs import known_workloads
 from virtoll.experiment.parse import parse_experiment
+from virtoll.report.advice import AnsweringExperiment, advice_document, all_advice_lines, experiment_line
 from virtoll.stats.analysis import RunData, analyse
 
 KNOWN = known_workloads()
@@ -63,9 +63,9 @@ def checked(advice: Advice) -> list[dict[str, Any]]:
 
 def printed(advice: Advice) -> str:
     """What a terminal shows before it is folded; the document is JSON."""
-    shown = [Told(one.tells, yaml.safe_dump(dict(one.document)), 60.0, "") for one in advice.missing]
-    json.dumps(document(advice, shown), allow_nan=False)
-    return "\n".join([*lines(advice), *map(experiment_line, shown)])
+    shown = [AnsweringExperiment(one.tells, yaml.safe_dump(dict(one.document)), 60.0, "") for one in advice.missing]
+    json.dumps(advice_document(advice, shown), allow_nan=False)
+    return "\n".join([*all_advice_lines(advice), *map(experiment_line, shown)])
 
 
 def flat(advice: Advice) -> str:

@@ -27,9 +27,9 @@ def advise(
     texts = [*(need or []), *(_read(needs) if needs is not None else [])]
     folder = find_run(run)
     from virtoll.advise import advise as advised
-    from virtoll.cli.advice_words import document, experiment_line, lines
     from virtoll.cli.needs import experiments_of, known_workloads, needs_of
     from virtoll.report import load_analysis
+    from virtoll.report.advice import advice_document, all_advice_lines, experiment_line
 
     parts = needs_of(folder, texts)
     if not parts:
@@ -40,9 +40,9 @@ def advise(
     told = experiments_of(advice)
     tell_damage(folder)
     if as_json:
-        print_json(document(advice, told))
+        print_json(advice_document(advice, told))
         return
-    for line in lines(advice):
+    for line in all_advice_lines(advice):
         say_in_columns(line)
     for each in told:
         say("")

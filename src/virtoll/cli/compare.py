@@ -14,7 +14,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.folders import find_run
-from virtoll.cli.gate import AllowUnknownOption, view
+from virtoll.cli.gate import AllowUnknownOption
 from virtoll.cli.output import (
     Json,
     Quiet,
@@ -357,8 +357,9 @@ def _compared(between: Between, first: _Side, second: _Side, told: tuple[str, ..
 
 def _judged(one: Compared, limit: float, text: str) -> Compared:
     from virtoll.advise.slower import judge_slower
+    from virtoll.report import gate_view
 
-    return replace(one, gate=view(judge_slower(one.between, limit, text, one.damage)))
+    return replace(one, gate=gate_view(judge_slower(one.between, limit, text, one.damage)))
 
 
 def _page(told: Sequence[Compared], output: Path, open_page: bool) -> Path:

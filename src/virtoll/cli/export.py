@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from virtoll.cli.folders import find_run
-from virtoll.cli.gate import FailIfOption, judge_of
+from virtoll.cli.gate import FailIfOption, asked_of
 from virtoll.cli.output import say, write_out
 from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import StorageError, UsageError
@@ -62,14 +62,15 @@ def export(
     if form not in FORMATS:
         raise UsageError(f"--format {form}: not known; choose one of: {', '.join((*FORMATS, _PARQUET))}")
     folder = find_run(run)
-    judge = judge_of(folder, fail_if or ())
-    from virtoll.report import load_analysis
+    thresholds = asked_of(folder, fail_if or ())
+    from virtoll.advise.gate import judge_gate
+    from virtoll.report import gate_view, load_analysis
     from virtoll.runfolder.jsonlines import write_whole
     from virtoll.runfolder.sums import differences
 
     analysis, damage = load_analysis(folder), differences(folder) or ()
     tell_damage(folder)
-    gate = judge(analysis, damage) if judge is not None else None
+    gate = gate_view(judge_gate(analysis, thresholds, damage)) if thresholds else None
     text = FORMATS[form](Exchanged(analysis, gate, damage, allow_unknown))
     if output == _STANDARD_OUTPUT:
         write_out(text)

@@ -1,30 +1,25 @@
 """``virtoll gate``: whether a run keeps to its thresholds, as an exit code; and options that ``run`` has too.
 
-Main functions: ``thresholds_for`` (checked before anything starts), ``thresholds_of`` (those of a run), ``judge_of``
-(for a run's report), ``leave_by``.
+Main functions: ``thresholds_for`` (checked before anything starts), ``thresholds_of`` (those of a run), ``asked_of``
+(none if a run has no gate), ``leave_by``.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from virtoll import units
 from virtoll.cli.folders import find_run
 from virtoll.cli.output import Json, print_json, say_in_columns
 from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 
 if TYPE_CHECKING:
-    from virtoll.advise.gate import Check, Gate, PlannedCell, Threshold
+    from virtoll.advise.gate import Gate, PlannedCell, Threshold
     from virtoll.experiment.model import Experiment
-    from virtoll.report import GateView, Judge
 
-_KINDS = {"met": "good", "missed": "bad", "cannot tell": "warn"}
 FailIfOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,12 +47,12 @@ def gate(
     folder = find_run(run)
     found = thresholds_of(folder, fail_if or [])
     from virtoll.advise.gate import judge_gate
-    from virtoll.report import load_analysis
+    from virtoll.report import gate_document, load_analysis
     from virtoll.runfolder.sums import differences
 
     judged = judge_gate(load_analysis(folder), found, differences(folder) or ())
     if as_json:
-        print_json(document(judged))
+        print_json(gate_document(judged))
     else:
         tell(judged)
     leave_by(judged, allow_unknown)
@@ -148,88 +143,12 @@ def asked_of(folder: Path, given: Sequence[str] = ()) -> tuple[Threshold, ...]:
     return thresholds_of(folder, given) if asked else ()
 
 
-def judge_of(folder: Path, given: Sequence[str] = ()) -> Judge | None:
-    """Who says in a run's report whether it keeps to its thresholds; None where there are none."""
-    thresholds = asked_of(folder, given)
-    if not thresholds:
-        return None
-    from virtoll.advise.gate import judge_gate
-
-    return lambda analysis, damage: view(judge_gate(analysis, thresholds, damage))
-
-
 def tell(judged: Gate) -> None:
     """Print each threshold's outcome."""
-    from virtoll.report import gate_lines
+    from virtoll.report import gate_lines, gate_view
 
-    for line in gate_lines(view(judged)):
+    for line in gate_lines(gate_view(judged)):
         say_in_columns(line)
-
-
-def view(judged: Gate) -> GateView:
-    """A gate in words."""
-    from virtoll.report import CheckView, GateView
-
-    return GateView(
-        outcome=str(judged.outcome),
-        kind=_KINDS[str(judged.outcome)],
-        checks=tuple(
-            CheckView(
-                threshold=one.threshold,
-                platform=one.platform,
-                task=one.task,
-                outcome=str(one.outcome),
-                kind=_KINDS[str(one.outcome)],
-                value=_value(one),
-                rest=tuple(_rest(one)),
-            )
-            for one in judged.checks
-        ),
-        doubts=judged.doubts,
-        document=document(judged),
-    )
-
-
-def _value(one: Check) -> str:
-    """'2.00x (1.98 to 2.03x) in 5 blocks'; empty where nothing was measured."""
-    from virtoll.report import words
-
-    if one.estimate is None:
-        return ""
-    ends = (one.low, one.high) if one.low is not None and one.high is not None else None
-    between = "" if ends is None else f" ({words.outward(*ends, one.unit)})"
-    value = units.estimate(one.estimate, ends, one.unit)
-    return f"{value}{between} in {one.blocks} block{'' if one.blocks == 1 else 's'}"
-
-
-def _rest(one: Check) -> Iterator[str]:
-    """The margin, why the run cannot tell, and what would decide it."""
-
-    if one.margin is not None:
-        yield f"{_apart(one.margin)} the limit of {units.value(one.limit, one.unit)}"
-    if one.reason:
-        yield one.reason
-    if one.more_blocks is not None:
-        yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would decide it"
-
-
-def _apart(margin: float) -> str:
-    """How far from the limit: '47 % better than', '2.3 times worse than', 'as good as'."""
-    from virtoll.report import words
-
-    much = words.slowdown(max(margin, 1 / margin) if margin > 0 else math.inf)
-    return "as good as" if much == "0 %" else f"{much} {'better' if margin > 1 else 'worse'} than"
-
-
-def document(judged: Gate) -> dict[str, Any]:
-    """The same for a program; an end that is open is null, and a key beside it says so."""
-    from virtoll.report.csv_table import record
-
-    checks = []
-    for one in judged.checks:
-        told = {**asdict(one), "outcome": str(one.outcome)}
-        checks.append({**told, **record(("low", "high"), (one.low, one.high))})
-    return {"outcome": str(judged.outcome), "checks": checks, "doubts": list(judged.doubts)}
 
 
 def leave_by(judged: Gate, allow_unknown: bool) -> None:

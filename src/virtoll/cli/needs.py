@@ -16,9 +16,9 @@ from virtoll.units import printable
 if TYPE_CHECKING:
     from virtoll.advise import Advice, Known, Missing
     from virtoll.advise.need import Part
-    from virtoll.cli.advice_words import Told
     from virtoll.experiment.model import Parameters
     from virtoll.report import AdviceView, Adviser
+    from virtoll.report.advice import AnsweringExperiment
 
 _FILE = Path("virtoll advise")
 _MOST, _FOLDED, _EARLY = 80, 60, 30  # columns of an experiment's text, and those from which YAML folds it
@@ -57,12 +57,12 @@ def adviser_of(folder: Path, given: Sequence[str] = ()) -> Adviser | None:
 
 
 def _view(advice: Advice) -> AdviceView:
-    from virtoll.cli.advice_words import view
+    from virtoll.report.advice import advice_view
 
-    return view(advice, experiments_of(advice))
+    return advice_view(advice, experiments_of(advice))
 
 
-def experiments_of(advice: Advice) -> list[Told]:
+def experiments_of(advice: Advice) -> list[AnsweringExperiment]:
     """The experiments that would answer what a run does not, each checked as ``virtoll plan`` checks it."""
     return [_told(one) for one in advice.missing]
 
@@ -120,12 +120,12 @@ def _checked(model: type[Parameters], name: str, given: Any) -> Any:
     return value
 
 
-def _told(missing: Missing) -> Told:
+def _told(missing: Missing) -> AnsweringExperiment:
     """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
     from virtoll.campaign.preview import catalogue, estimate, plan_of
     from virtoll.campaign.requirements import possible, why_impossible
-    from virtoll.cli.advice_words import Told
     from virtoll.experiment.parse import parse_experiment
+    from virtoll.report.advice import AnsweringExperiment
 
     text = file_text(missing.document)
     try:
@@ -133,10 +133,10 @@ def _told(missing: Missing) -> Told:
         planned = plan_of(checked)
         held = possible(planned, checked)
     except UsageError as error:
-        return Told(missing.tells, None, None, str(error))
+        return AnsweringExperiment(missing.tells, None, None, str(error))
     if not held.trials:
-        return Told(missing.tells, None, None, str(why_impossible(planned.trials[0], checked)))
-    return Told(missing.tells, text, estimate(held), missing.note)
+        return AnsweringExperiment(missing.tells, None, None, str(why_impossible(planned.trials[0], checked)))
+    return AnsweringExperiment(missing.tells, text, estimate(held), missing.note)
 
 
 def file_text(document: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from virtoll.cli import complete
 from virtoll.cli.folders import FoundRun, find_run, found_run, new_folder, run_to_measure, tell_clock_behind
-from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, judge_of, leave_by, tell, thresholds_for
+from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, leave_by, tell, thresholds_for
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import (
     Json,
@@ -611,9 +611,9 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     from virtoll.report import build_report
     from virtoll.runfolder.overview import state_now
 
-    own, adviser, judge = own_claims(claims), adviser_of(folder, needs), judge_of(folder)
+    own, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
     for _ in grown(folder, _WATCH_SECONDS):
-        built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser, judge=judge)
+        built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser, thresholds=thresholds)
         done = len({one.trial for one in built.analysis.data.every_trial})
         tell_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
     if state_now(folder) == "killed":
@@ -648,9 +648,9 @@ def _report(
 
     found = FoundRun(run) if isinstance(run, Path) else run
     folder = found.folder
-    own, adviser, judge = own_claims(claims), adviser_of(folder, needs), judge_of(folder)
+    own, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
     say_progress("writing the report ...")
-    built = build_report(folder, found.report, own, adviser=adviser, judge=judge)
+    built = build_report(folder, found.report, own, adviser=adviser, thresholds=thresholds)
     analysis, damage = built.analysis, built.damage
     if open_page:
         show_page(built.path)

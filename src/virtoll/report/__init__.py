@@ -12,7 +12,7 @@ from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_lines, counts_line
 from virtoll.report.document import comparison_records, ledger_document, median_records, report_document
 from virtoll.report.explanation import explanation_document, explanation_lines
-from virtoll.report.gate import CheckView, GateView, Judge, gate_lines
+from virtoll.report.gate import GateView, gate_document, gate_lines, gate_view
 from virtoll.report.guests import consolidation_lines
 from virtoll.report.guests_at_once import at_once_terminal
 from virtoll.report.reproduction import build_reproduction, study_presets
@@ -30,10 +30,8 @@ __all__ = [
     "Adviser",
     "Analysis",
     "CellSummary",
-    "CheckView",
     "Comparison",
     "GateView",
-    "Judge",
     "ReportResult",
     "Task",
     "advice_lines",
@@ -48,7 +46,9 @@ __all__ = [
     "damage_line",
     "explanation_document",
     "explanation_lines",
+    "gate_document",
     "gate_lines",
+    "gate_view",
     "isolation_terminal",
     "ledger_document",
     "load_analysis",

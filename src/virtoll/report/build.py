@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from virtoll.advise.gate import Threshold, judge_gate
 from virtoll.claims import Claim, Judged, Ratios, judge_claims, published_claims, then_and_now
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.report import words
@@ -19,7 +20,7 @@ from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.then_and_now import then_and_now_figures
-from virtoll.report.gate import GateView, Judge
+from virtoll.report.gate import GateView, gate_view
 from virtoll.report.page import render_page
 from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.renewal import renewed
@@ -184,15 +185,15 @@ def build_report(
     renewed_seconds: int | None = None,
     adviser: Adviser | None = None,
     *,
-    judge: Judge | None = None,
+    thresholds: Sequence[Threshold] = (),
 ) -> ReportResult:
     """Make the page, `figures/`, `tables/` and the methods in `output` (default: the run folder's `report/`), anew.
 
     `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
-    again, while the run goes on; None: not at all. `adviser`: who knows the user's needs, `judge`: who knows the run's
-    thresholds; None: there are none. Raises RunFolderError (the run cannot be read, or its folder is not plain),
-    DrawingError (a figure is not drawn) and StorageError (the report cannot be written); the old report is then as it
-    was.
+    again, while the run goes on; None: not at all. `adviser`: who knows the user's needs; None: there are none.
+    `thresholds`: by which the run is judged, if there are any. Raises RunFolderError (the run cannot be read, or its
+    folder is not plain), DrawingError (a figure is not drawn) and StorageError (the report cannot be written); the old
+    report is then as it was.
     """
     target = output if output is not None else run_directory / "report"
     if target.parent == run_directory:
@@ -210,7 +211,7 @@ def build_report(
                     claims,
                     renewed_seconds,
                     adviser=adviser,
-                    judge=judge,
+                    thresholds=thresholds,
                     drawer=drawer,
                 )
         finally:
@@ -225,7 +226,7 @@ def _built(
     renewed_seconds: int | None,
     *,
     adviser: Adviser | None,
-    judge: Judge | None,
+    thresholds: Sequence[Threshold],
     drawer: Drawer,
 ) -> ReportResult:
     """What the process of `drawer` draws is asked for first, and waited for last."""
@@ -237,7 +238,7 @@ def _built(
     ledger = ledger_of(analysis, claims, ratios)
     del ratios  # its cells are of no use to the page
     damage, exports = differences(run_directory), exports_of(analysis)
-    gate = judge(analysis, damage or ()) if judge is not None else None
+    gate = gate_view(judge_gate(analysis, thresholds, damage or ())) if thresholds else None
     try:
         with renewed(target) as folder:
             page = render_page(
