@@ -262,5 +262,5 @@ def test_a_plan_of_another_version_is_refused(parts: Path, monkeypatch: pytest.M
         return replace(plan, trials=plan.trials[:-1])
 
     monkeypatch.setattr("virtoll.campaign.merge.plan_of", shorter)
-    with refused("trials", "Virtoll", __version__, error=UsageError):
+    with refused("block-1", "plan", "Virtoll", __version__, error=UsageError):
         merged(parts)

@@ -390,12 +390,3 @@ def test_a_word_such_as_off_stays_one() -> None:
     (claim,) = claim_on(AS_FAST.replace("against:", "platforms: {parameters: {vhost: 'off', queues: 1}}, against:"))
     assert claim.tests[0].platforms.parameters == {"vhost": "off", "queues": 1}
     assert type(claim.tests[0].platforms.parameters["queues"]) is int
-
-
-def test_gvisor_of_an_older_record_is_no_container() -> None:
-    platforms = {"native": {}, "runsc": {"family": "os-level"}}
-    measured = [Made("native", "superpi", {}, value=1e9), Made("runsc", "superpi", {}, value=9e9)]
-    test = (
-        "{says: is fast, workload: superpi, platforms: {family: os-level}, against: baseline, share: {at_least: 0.9}}"
-    )
-    assert judged(analyse(made_up_run(platforms, measured)), test).outcome is Outcome.NOT_MEASURED

@@ -35,10 +35,3 @@ def test_the_parameters_say_what_a_guest_is(
     platforms: dict[str, dict[str, Any]] = {"native": {}, "guest": {"platform": platform, "parameters": parameters}}
     entry = made_up_run(platforms, [Made("native", "superpi")], blocks=1).manifest.platforms[1]
     assert (family_of(entry), nic_kind(entry)) == (family, nic)
-
-
-def test_gvisor_is_no_container_in_older_records_either() -> None:
-    platforms: dict[str, dict[str, Any]] = {"native": {}, "runsc": {"family": "os-level"}}
-    entry = made_up_run(platforms, [Made("native", "superpi")], blocks=1).manifest.platforms[1]
-    assert entry.family == "os-level"
-    assert family_of(entry) == "application kernel"

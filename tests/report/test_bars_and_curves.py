@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from tests.support.analyses import with_parts
 from tests.support.drawings import render
 from tests.support.facts import assert_facts
 from tests.support.report_page import page_of
@@ -210,10 +211,10 @@ def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
     (curve,) = found.curves
     first, second, third = curve.points
     holed = replace(found, curves=(replace(curve, points=(first, ParameterPoint(second.value, None), third)),))
-    (panel,) = panels(replace(analysis, over_parameters=(holed,)), "curves")
+    (panel,) = panels(with_parts(analysis, over_parameters=(holed,)), "curves")
     assert [point["value"] is None for point in panel["data"]["values"]] == [False, True, False]
-    (spec,) = parts(replace(analysis, over_parameters=(holed,)), "curves").values()
-    svg = render("curve", spec, replace(analysis, over_parameters=(holed,))).svg
+    (spec,) = parts(with_parts(analysis, over_parameters=(holed,)), "curves").values()
+    svg = render("curve", spec, with_parts(analysis, over_parameters=(holed,))).svg
     drawn = re.findall(r'<path d="(M[^"]*)"[^>]*stroke-width="1.5"', svg)
     assert any(one.count("M") == 2 for one in drawn), drawn
 
@@ -223,7 +224,7 @@ def test_conditions_are_columns_with_one_axis_and_metrics_are_rows() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, threads=(1, 2, 4))))
     loads = [ALONE, "2 x idle guest", "2 x light load", "2 x heavy load"]
     both = [replace(one, condition=load) for one, load in itertools.product(analysis.over_parameters, loads)]
-    found = replace(analysis, over_parameters=tuple(both))
+    found = with_parts(analysis, over_parameters=tuple(both))
     (spec,) = parts(found, "curves").values()
     shown = panels_of(spec.draw(found, Width.PAGE))
     assert [" ".join(panel["title"]) for panel in shown] == [ALONE, *(f"beside {load}" for load in loads[1:])] * 2
@@ -240,7 +241,7 @@ def test_a_parameter_that_begins_at_zero_keeps_its_zero() -> None:
     values = (0.0, 16384.0, 65536.0)
     points = tuple(replace(point, value=value) for point, value in zip(curve.points, values, strict=True))
     sized = replace(found, parameter="working_set_bytes", values=values, curves=(replace(curve, points=points),))
-    (panel,) = panels(replace(analysis, over_parameters=(sized,)), "curves")
+    (panel,) = panels(with_parts(analysis, over_parameters=(sized,)), "curves")
     across = axis(panel, "x")
     assert across["axis"]["labelExpr"].startswith(json.dumps(["0 B", "16 KiB", "64 KiB"]))
     assert across["axis"]["title"] == "working set"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.analyses import with_parts
 from tests.support.facts import assert_facts
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.marked_up import compiles, latex_rows, markdown_rows, shown
@@ -121,7 +122,7 @@ def test_a_second_metric_of_isolation_is_a_family_of_its_own() -> None:
     analysis = isolated()
     first, second = analysis.isolation.comparisons
     further = replace(second, task=replace(second.task, metric=replace(second.task.metric, primary=False)))
-    found = replace(analysis, isolation=replace(analysis.isolation, comparisons=(first, further)))
+    found = with_parts(analysis, isolation=replace(analysis.isolation, comparisons=(first, further)))
     rows = [row for row in csv_rows(found, "isolation") if row["family"] != "A/A"]
     assert [row["family"] for row in rows] == ["primary", "second"]
     assert [float(row["at_least"]) for row in rows] == [first.at_least, second.at_least]

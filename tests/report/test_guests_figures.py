@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.support.analyses import with_parts
 from tests.support.drawings import files, render
 from tests.support.facts import Command, assert_facts
 from tests.support.made_up_run import Made, made_up_run
@@ -58,7 +59,7 @@ def side_by_side(guests: Sequence[int], vcpus: Sequence[int]) -> Analysis:
     ]
     found = analyse(made_up_run(platforms, measured, blocks=3))
     rows = tuple(replace(row, cpu_ns=0.9 * row.each * row.point.vcpus) for row in found.at_once.rows)
-    return replace(found, at_once=replace(found.at_once, rows=rows))
+    return with_parts(found, at_once=replace(found.at_once, rows=rows))
 
 
 def test_guests_at_once_have_what_all_do_and_what_one_does() -> None:
@@ -128,7 +129,7 @@ def test_over_virtual_cpus_are_the_value_and_the_time_of_the_hosts_cpus() -> Non
 def test_without_cpu_time_the_value_alone_is_drawn() -> None:
     analysis = side_by_side((1,), (1, 2))
     rows = tuple(replace(row, cpu_ns=None) for row in analysis.at_once.rows)
-    unread = replace(analysis, at_once=replace(analysis.at_once, rows=rows))
+    unread = with_parts(analysis, at_once=replace(analysis.at_once, rows=rows))
     figure = of("over-vcpus", unread)
     assert len(panels_of(figure)) == 1
     assert not any("CPU" in one["said"].partition(": ")[2] for one in data_of(figure))
@@ -166,7 +167,7 @@ def consolidated(weighed: Analysis, first: Sequence[int | None], **changed: Any)
     one, *others = weighed.consolidations
     steps = [replace(step, available_bytes=free) for step, free in zip(one.steps, first, strict=False)]
     steps += [replace(step, **changed) for step in one.steps[len(first) :]]
-    return replace(weighed, consolidations=(replace(one, steps=tuple(steps)), *others))
+    return with_parts(weighed, consolidations=(replace(one, steps=tuple(steps)), *others))
 
 
 def test_memory_that_came_back_is_below_zero(weighed: Analysis) -> None:
@@ -225,7 +226,7 @@ def test_a_guests_way_is_in_its_parts_from_the_panels_begin(weighed: Analysis) -
 
 def test_a_way_of_which_no_part_is_known_is_hollow(weighed: Analysis) -> None:
     unseen = tuple(replace(row, spawn=None, kernel=None, init=None) for row in weighed.guests)
-    figure = of("guests", replace(weighed, guests=unseen))
+    figure = of("guests", with_parts(weighed, guests=unseen))
     told = panels_of(figure)[0]["data"]["values"]
     assert [one["platform"] for one in told] == [row.platform for row in unseen]
     assert all(one["open"] for one in told)
@@ -262,7 +263,7 @@ def test_cpu_time_is_a_multiple_of_the_baselines_and_cut_at_three(weighed: Analy
     wide = next(use for use in shown if use.interval is not None)
     assert wide.interval is not None
     far = replace(wide, interval=replace(wide.interval, low=1e-6, high=1e6))
-    found = replace(weighed, host_cpu=tuple(far if use is wide else use for use in weighed.host_cpu))
+    found = with_parts(weighed, host_cpu=tuple(far if use is wide else use for use in weighed.host_cpu))
     processor = panels_of(of("guests", found))[2]
     tasks = list(dict.fromkeys(use.task for use in shown))
     rows = {row.platform: place for place, row in enumerate(weighed.guests)}
@@ -282,7 +283,9 @@ def test_cpu_time_is_a_multiple_of_the_baselines_and_cut_at_three(weighed: Analy
 
 def test_what_was_not_read_of_guests_is_said(weighed: Analysis) -> None:
     unread = tuple(replace(row, idle=None, worked=None) for row in weighed.guests)
-    titles = [panel["title"]["text"] for panel in panels_of(of("guests", replace(weighed, guests=unread, host_cpu=())))]
+    titles = [
+        panel["title"]["text"] for panel in panels_of(of("guests", with_parts(weighed, guests=unread, host_cpu=())))
+    ]
     assert [bool(title) for title in titles] == [False, True, True]
 
 
@@ -346,7 +349,7 @@ def test_trials_by_thousands_share_markers_of_which_none_is_lost(weighed: Analys
         replace(first.readings[0], trial=number, guest_ns=first.readings[0].outside_ns + round(dice.gauss(0, 5000)))
         for number in range(count)
     )
-    many = replace(weighed, clocks=(replace(first, readings=readings), *others))
+    many = with_parts(weighed, clocks=(replace(first, readings=readings), *others))
     told = readings_of(many)[first.platform]
     assert len(told) < count / 3
     stand_for = [re.search(r", (?:(\d+) trials|trial \d+): ", one["said"]) for one in told]

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from rich.cells import cell_len
+from tests.support.analyses import with_parts
 from tests.support.facts import Command, assert_facts
 from tests.support.report_runs import analysis_of
 from tests.support.synthetic_run import Truth, run_data
@@ -34,7 +35,7 @@ def limited(*limits: float, primary: bool = True) -> Analysis:
     analysis = analysis_of("rounds")
     metric = next(task.metric for task in analysis.tasks if task.metric.primary)
     of = replace(metric, primary=primary)
-    return replace(
+    return with_parts(
         analysis,
         detectable=tuple(Detectable(f"f{place}", of, one, 1.0, 900.0, 4) for place, one in enumerate(limits)),
     )
@@ -51,7 +52,7 @@ def test_a_limit_above_half_as_much_again_is_not_good() -> None:
     assert re.findall(r"[\d.]+", detects_words(limited(2.19, 2.19))) == ["2.2"]
     for nothing in (limited(), limited(1.04, primary=False)):
         assert (decides(nothing), decides_line(nothing), detects_words(nothing)) == (False, "", "")
-    assert not decides(replace(analysis_of("control differs"), detectable=analysis_of("rounds").detectable))
+    assert not decides(with_parts(analysis_of("control differs"), detectable=analysis_of("rounds").detectable))
 
 
 def test_the_host_against_itself_has_its_shares_and_what_differs() -> None:
@@ -71,11 +72,11 @@ def test_what_a_run_can_detect_is_told_by_family_and_resource() -> None:
         Detectable("emulated", primary, 1.5, 1.4, 3.0, 4),
         Detectable("os-level", second, 3.5, 2.0, 9.0, 4),
     )
-    first, _, rest = detectable_line(replace(analysis, detectable=both)).partition("emulated")
+    first, _, rest = detectable_line(with_parts(analysis, detectable=both)).partition("emulated")
     assert_facts(first, "os-level", "packet path", "1.14")
     assert_facts(rest, "packet path", "1.5")
     assert "3.5" not in rest
-    assert detectable_line(replace(analysis, detectable=both[2:])) == ""
+    assert detectable_line(with_parts(analysis, detectable=both[2:])) == ""
     assert_facts(family_line(analysis), "3 blocks", "3 rounds", "Holm", analysis.family, "5 %")
     assert analysis.family == 20
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.analyses import with_parts
 from tests.support.drawings import render
 from tests.support.facts import Command, assert_facts, refused
 from tests.support.report_page import Page, page_of
@@ -121,7 +122,7 @@ def many(analysis: Analysis, count: int) -> Analysis:
         )
         for place in range(count)
     )
-    return dataclasses.replace(analysis, order=order)
+    return with_parts(analysis, order=order)
 
 
 def ends_of_paths(svg: str) -> list[int]:

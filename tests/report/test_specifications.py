@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import vl_convert
+from tests.support.analyses import with_parts
 from tests.support.drawings import drawn, files, render
 from tests.support.facts import Command, assert_facts, missing_facts
 from tests.support.specifications import assert_drawn, complaints, data_of, fields_without_data, legend_of, panels_of
@@ -49,7 +50,7 @@ OF_GUESTS = frozenset({"guests", "consolidation"})
 def analysis() -> Analysis:
     """With guests side by side and beside others, which the synthetic run has not."""
     found = analyse(run_data(RUN))
-    return replace(found, scalings=scalings_of(found), routers_beside=routers_of(found))
+    return with_parts(found, scalings=scalings_of(found), routers_beside=routers_of(found))
 
 
 def scalings_of(found: Analysis) -> tuple[Scaling, ...]:
@@ -282,7 +283,7 @@ def test_sizes_have_their_medians_and_the_range_over_blocks(analysis: Analysis) 
 def test_the_order_has_each_value_and_what_is_far_out_in_words(analysis: Analysis) -> None:
     some = [replace(one, relative=1 + place % 5 / 100, outlier=False) for place, one in enumerate(analysis.order)]
     some[3], some[4] = replace(some[3], relative=9.0, outlier=True), replace(some[4], relative=7.0)
-    found = replace(analysis, order=tuple(some))
+    found = with_parts(analysis, order=tuple(some))
     made = specification("order", found)
     told = data_of(made)
     assert [(one["position"], one["value"]) for one in told] == [

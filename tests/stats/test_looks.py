@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.support.analyses import with_parts
 from tests.support.facts import assert_facts, refused
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
@@ -80,7 +81,7 @@ def test_the_record_of_a_look_names_what_is_left() -> None:
     decided_too = replace(left, platform="known", verdict=Verdict.ALIKE)
     beside = replace(left, platform="p", condition="a noisy neighbour", against=ALONE_WORDS)
     many = replace(left, platform="q", condition="4 guests", against="as many of the baseline's")
-    analysis = replace(
+    analysis = with_parts(
         analysis,
         comparisons=(decided_too, left),
         isolation=replace(analysis.isolation, comparisons=(beside,)),
@@ -92,6 +93,6 @@ def test_the_record_of_a_look_names_what_is_left() -> None:
         found.undecided, ([left.platform], ["p", "a noisy neighbour"], ["q", "4 guests"]), strict=True
     ):
         assert_facts(told, left.task.label, *facts)
-    known = replace(analysis, comparisons=(decided_too,), isolation=replace(analysis.isolation, comparisons=()))
-    known = replace(known, at_once=replace(analysis.at_once, comparisons=()))
+    known = with_parts(analysis, comparisons=(decided_too,), isolation=replace(analysis.isolation, comparisons=()))
+    known = with_parts(known, at_once=replace(analysis.at_once, comparisons=()))
     assert look(known, 5) == LookRecord(5, 0.02, (), ended=True)

@@ -34,7 +34,8 @@ def task(workload: str, source: Any, parameters: Mapping[str, Any] | None = None
 def source(number: int = 0, *, intended: int, offered: int | None = None, **more: Any) -> SourceCounts:
     """What one source sent in a second; all that was intended where nothing else is `offered`."""
     sent = intended if offered is None else offered
-    return SourceCounts(number, intended, sent, intended - sent, 0, SECOND, **more)
+    between: dict[str, Any] = {"first_sent_monotonic_ns": 0, "last_sent_monotonic_ns": SECOND} | more
+    return SourceCounts(number, intended, sent, intended - sent, 0, SECOND, **between)
 
 
 def sink(number: int = 0, *, forwarded: int, lost: int = 0, **more: Any) -> SinkCounts:

@@ -71,7 +71,7 @@ C01
 yes: build native 1500 vserver 1520 openvz 1700 xen 1650 kvm 2100 virtualbox 7500
     | finds build vserver/native openvz/native kvm/virtualbox
 yes gvisor uml and nested are no witnesses: build native 1500 xen 1650 kvm 2100 kqemu 6300 tcg 26000 runsc 4000
-    runsc 4000 uml 6000 nested_xen 9000 nested_virtualbox 2200 | finds build xen/native kvm/kqemu kvm/tcg
+    uml 6000 nested_xen 9000 nested_virtualbox 2200 | finds build xen/native kvm/kqemu kvm/tcg
 yes products of kvm are no rivals: build native 1500 xen 1650 kvm 2100 kvm_e1000 2100 firecracker 2000 cloud 2000
     libvirt_kvm 2150 tcg 26000
 no(no yes) by xen: build native 1500 vserver 1520 xen 3000 kvm 2100 virtualbox 7500 | finds build xen/native

@@ -1,32 +1,17 @@
 """The whole analysis of one run: `RunData` in, `Analysis` out; pure, so it gives the same on any machine.
 
-The steps, in order: values from trials, cells, states of the host, comparisons and A/A control, their verdicts by
-family, clock errors, drift, fitness of the host, equivalence of the guests.
+`analyse` does what everything rests on: values from trials, cells, states of the host, comparisons and A/A control with
+their verdicts by family. All else of an `Analysis` is computed when it is first asked for.
 """
 
-import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from virtoll.runfolder.campaign_records import host_of_block
 from virtoll.runfolder.conditions import ALONE
-from virtoll.runfolder.explain_records import ObservedTrial
-from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.looks import Looks, extended_level
-from virtoll.runfolder.records import (
-    BootRecord,
-    CommandRecord,
-    FitnessRecord,
-    LookRecord,
-    Manifest,
-    State,
-    TrialRecord,
-)
-from virtoll.runfolder.scale import GroupRecord
-from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
+from virtoll.stats.against_baseline import compare_all, host_labels, host_values
 from virtoll.stats.bounds import (
     against_lower_bounds,
     forwarded_elsewhere,
@@ -36,11 +21,11 @@ from virtoll.stats.bounds import (
     without_unpinned,
 )
 from virtoll.stats.cautions import Warned, cautions
-from virtoll.stats.caveats import caveats_of, hosts_of, why_other_host
+from virtoll.stats.caveats import caveats_of
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
-from virtoll.stats.comparability import agents_by_platform, unlike_facts, why_platform_incomparable
-from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, compare
+from virtoll.stats.comparability import unlike_facts
+from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.cpu_over_parameters import cpu_cells
@@ -57,60 +42,30 @@ from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
 from virtoll.stats.routers_beside import RouterBeside, routers_beside
+from virtoll.stats.run_data import (
+    RunData,
+    first_blocks,
+    hosts_of_blocks,
+    last_block,
+    level_of,
+    margin_of,
+    platforms_of,
+    statuses_of,
+)
 from virtoll.stats.scaling import Scaling, scalings
 from virtoll.stats.states import TwoStates, two_states
-from virtoll.stats.summaries import CellSummary, summarise
+from virtoll.stats.summaries import CellSummary, cells_of
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
-from virtoll.stats.values import Gap, Observation, Task, canonical, observations_of, printed_tasks, tasks_of
-from virtoll.stats.verdicts import MARGIN, Rules, decide_families
+from virtoll.stats.values import Gap, Observation, Task, observations_of, printed_tasks, tasks_of
+from virtoll.stats.verdicts import Rules, decide_families
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
-
-@dataclass(frozen=True)
-class RunData:
-    """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups`, those
-    measured `beside` other guests, and those of several guests `at_once`. `observed`: trials with observers on, which
-    are no results and in no statistics but those of `stats/explanation.py`.
-    """
-
-    manifest: Manifest
-    state: State
-    trials: tuple[TrialRecord, ...]
-    boots: tuple[BootRecord, ...]
-    commands: tuple[CommandRecord, ...]
-    fitness: tuple[FitnessRecord, ...]
-    calibrations: tuple[CalibrationRecord, ...] = ()
-    footprints: tuple[FootprintRecord, ...] = ()
-    consolidation: tuple[ConsolidationRecord, ...] = ()
-    warm_ups: tuple[TrialRecord, ...] = ()
-    looks: tuple[LookRecord, ...] = ()
-    beside: tuple[TrialRecord, ...] = ()
-    at_once: tuple[TrialRecord, ...] = ()
-    groups: tuple[GroupRecord, ...] = ()
-    observed: tuple[ObservedTrial, ...] = ()
-
-    @property
-    def every_trial(self) -> tuple[TrialRecord, ...]:
-        """The trials alone, then those beside other guests and those of several at once."""
-        return (*self.trials, *self.beside, *self.at_once)
+__all__ = ["Analysis", "RunData", "analyse"]
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything that tables, figures and the page are made of.
-
-    `cells` is by (platform, task) and holds only cells with values; `comparisons` has one entry for each platform other
-    than baseline and control and each task; `control` one for each task (A/A), none where there is no control: it is
-    shown, and vetoes nothing. `detectable`: the smallest detectable differences (`stats/detectable.py`).
-    `two_states`: the tasks that the host ran in two states. `level`: the
-    chance of any false difference in a family: 5 %, or what the last look at the run spends, or what an extended run
-    does (`runfolder/looks.py`).
-    `observer`: what the instrument used, with counters and without (None: not read); `observer_effects`: what counters
-    change. `unlike`: by platform, the facts that should be as the baseline's and are not.
-    `across_hosts`: of a merged run, its hosts and how they differ.
-    `caveats`: the platforms whose numbers are no results, with the reason (`stats/caveats.py`). `lower_bounds`: the
-    cells whose platform may be able to do more than was seen (`stats/bounds.py`).
-    """
+    """Everything that tables, figures and the page are made of."""
 
     data: RunData
     platforms: tuple[str, ...]
@@ -118,58 +73,252 @@ class Analysis:
     observations: tuple[Observation, ...]
     gaps: tuple[Gap, ...]
     cells: Mapping[tuple[str, Task], CellSummary]
+    """By platform and task; only those with values."""
     comparisons: tuple[Comparison, ...]
+    """One for each platform other than baseline and control, and each task."""
     control: tuple[Comparison, ...]
-    detectable: tuple[Detectable, ...]
+    """One for each task (A/A), none without a control: it is shown, and vetoes nothing."""
     two_states: tuple[TwoStates, ...]
-    level: float
+    """The tasks that the host ran in two states."""
+    rules: Rules
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
-    listed_rates: ListedRates
     searches: tuple[ThroughputRow, ...]
-    clocks: tuple[ClockError, ...]
-    order: tuple[OrderedValue, ...]
-    drift: Drift | None
-    fitness: HostFitness
-    equivalence: Equivalence
-    statuses: Mapping[str, Mapping[str, int]]
-    ceilings: tuple[Ceiling, ...]
     headrooms: Mapping[tuple[str, Task], Headroom]
     lower_bounds: frozenset[tuple[str, Task]]
-    losses: tuple[LossRow, ...]
-    paces: tuple[PaceRow, ...]
-    backends: tuple[BackendUse, ...]
-    cautions: tuple[Warned, ...]
-    guests: tuple[GuestCost, ...]
-    host_cpu: tuple[CpuUse, ...]
-    consolidations: tuple[Consolidation, ...]
-    scalings: tuple[Scaling, ...]
-    isolation: Isolation
-    routers_beside: tuple[RouterBeside, ...]
-    at_once: AtOnce
+    """The cells whose platform may be able to do more than was seen (`stats/bounds.py`)."""
     caveats: Mapping[str, str]
-    unlike: Mapping[str, tuple[str, ...]]
-    observer: ObserverUse | None
-    observer_uncounted: ObserverUse | None
-    observer_effects: tuple[ObserverEffect, ...]
-    paper: PaperTable
-    over_parameters: tuple[OverParameter, ...]
-    across_hosts: AcrossHosts
+    """The platforms whose numbers are no results, with the reason (`stats/caveats.py`)."""
+
+    @property
+    def level(self) -> float:
+        """The chance of any false difference in a family: 5 %, or what a look or an extension spends."""
+        return self.rules.level
+
+    @cached_property
+    def detectable(self) -> tuple[Detectable, ...]:
+        """The smallest detectable differences (`stats/detectable.py`)."""
+        return detectable(self.comparisons, {entry.label: entry.family for entry in self.data.manifest.platforms})
+
+    @cached_property
+    def listed_rates(self) -> ListedRates:
+        """What was forwarded at each rate of a list."""
+        return listed_rates(self.tasks, self.points, self.cells, self.platforms)
+
+    @cached_property
+    def clocks(self) -> tuple[ClockError, ...]:
+        """Each platform's clock against the outside one."""
+        readings = clock_readings([*self.data.trials, *each_guest(self.data.at_once)])
+        return clock_errors(readings, self.platforms)
+
+    @cached_property
+    def order(self) -> tuple[OrderedValue, ...]:
+        """Every value in the order measured, relative to its cell's median."""
+        return ordered_values(self.cells.values())
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        """How values change over the run; None of several hosts, or without enough values."""
+        if self.rules.host_of:
+            return None
+        return drift([value for value in self.order if value.observation.platform not in self.caveats])
+
+    @cached_property
+    def fitness(self) -> HostFitness:
+        """Whether the host was fit to be measured on."""
+        manifest = self.data.manifest
+        return host_fitness(self.data.fitness, manifest.host, merged=manifest.merged is not None)
+
+    @cached_property
+    def equivalence(self) -> Equivalence:
+        """What is equal between the guests, as measured inside them."""
+        return equivalence(self.data.boots, self.platforms)
+
+    @cached_property
+    def statuses(self) -> Mapping[str, Mapping[str, int]]:
+        """Trials by platform and status."""
+        return statuses_of(self.data, self.platforms)
+
+    @cached_property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """What generator and sink reach with nothing between."""
+        return ceilings(self.data.calibrations)
+
+    @cached_property
+    def losses(self) -> tuple[LossRow, ...]:
+        """Where frames were lost, by platform and task."""
+        return loss_rows(self.tasks, self.data.trials)
+
+    @cached_property
+    def paces(self) -> tuple[PaceRow, ...]:
+        """How well the generator kept its rates."""
+        return pace_rows(self.tasks, self.data.trials)
+
+    @cached_property
+    def backends(self) -> tuple[BackendUse, ...]:
+        """By which means frames were sent and received."""
+        return backend_uses(self.tasks, self.data.trials)
+
+    @cached_property
+    def cautions(self) -> tuple[Warned, ...]:
+        """What a reader of results must be warned of.
+
+        A platform with a caveat has no results, and its caveat is its warning.
+        """
+        sizes = {task.parameters: task.size for task in self.tasks}
+        forged = dict.fromkeys(
+            (point.platform, sizes.get(point.parameters, f"{point.frame_size_bytes} B"))
+            for point in self.points
+            if point.forged_frames
+        )
+        return cautions(
+            {cell: headroom for cell, headroom in self.headrooms.items() if cell[0] not in self.caveats},
+            [curve for curve in self.curves if curve.platform not in self.caveats],
+            [row for row in self.losses if row.platform not in self.caveats],
+            forged=list(forged),
+            paces=self.paces,
+            uses=self.backends,
+            tasks=self.tasks,
+            pinning=self.data.manifest.pinning,
+            calibrated=bool(self.data.calibrations),
+        )
+
+    @cached_property
+    def guests(self) -> tuple[GuestCost, ...]:
+        """What a guest costs: its start and its memory."""
+        single = [boot for boot in self.data.boots if boot.scale is None]
+        started = {boot.boot for boot in single}
+        footprints = [footprint for footprint in self.data.footprints if footprint.boot in started]
+        return guest_costs(single, footprints, self.platforms)
+
+    @cached_property
+    def host_cpu(self) -> tuple[CpuUse, ...]:
+        """CPU time of each guest's processes on the host."""
+        return cpu_uses(self.tasks, self.data.trials, self.platforms, self.data.manifest.baseline, self.caveats)
+
+    @cached_property
+    def consolidations(self) -> tuple[Consolidation, ...]:
+        """How many idle guests a budget holds."""
+        return consolidations(self.data.consolidation)
+
+    @cached_property
+    def scalings(self) -> tuple[Scaling, ...]:
+        """Jobs over the number of their threads."""
+        return scalings(self.tasks, self.observations, self.data.trials, self.platforms)
+
+    @cached_property
+    def isolation(self) -> Isolation:
+        """What guests beside the measured one do to it."""
+        return isolation(
+            self.data.beside,
+            self.tasks,
+            self.observations,
+            platforms=self.platforms,
+            labels=self.data.manifest.experiment.get("conditions") or (),
+            caveats=self.caveats,
+            rules=self.rules,
+            states=self.two_states,
+            apart=receiving_apart(self.data.boots),
+            elsewhere=self.forwarded_elsewhere,
+            bounds=self.lower_bounds,
+        )
+
+    @cached_property
+    def routers_beside(self) -> tuple[RouterBeside, ...]:
+        """Routers beside other guests, as Schlosser et al. 2011 print them."""
+        return routers_beside(self.isolation, self.data.beside, self.platforms)
+
+    @cached_property
+    def at_once(self) -> AtOnce:
+        """Several guests that did the same at once."""
+        manifest = self.data.manifest
+        return guests_at_once(
+            self.data.at_once,
+            self.tasks,
+            self.data.groups,
+            self.data.boots,
+            self.data.footprints,
+            platforms=self.platforms,
+            baseline=manifest.baseline,
+            control=manifest.control,
+            control_counts=manifest.control in host_labels(self.data, self.caveats),
+            caveats=self.caveats,
+            rules=self.rules,
+            states=self.two_states,
+        )
+
+    @cached_property
+    def unlike(self) -> Mapping[str, tuple[str, ...]]:
+        """By platform, the facts that should be as the baseline's and are not."""
+        baseline = self.data.manifest.baseline
+        if baseline is None:
+            return {}
+        facts = {label: unlike_facts(self.data.boots, label, baseline) for label in self.platforms if label != baseline}
+        return {label: names for label, names in facts.items() if names}
+
+    @cached_property
+    def observer(self) -> ObserverUse | None:
+        """What the instrument used, with counters; None: not read."""
+        return observer_uses([*self.data.trials, *self.data.at_once])
+
+    @cached_property
+    def observer_uncounted(self) -> ObserverUse | None:
+        """What the instrument used, without counters; None: not read."""
+        return observer_uses([*self.data.trials, *self.data.at_once], counters=False)
+
+    @cached_property
+    def observer_effects(self) -> tuple[ObserverEffect, ...]:
+        """What counters change."""
+        host = host_values(self.data.manifest.baseline, self.observations, host_labels(self.data, self.caveats))
+        return observer_effects(self.data.manifest, self.tasks, self.observations, host, self.rules)
+
+    @cached_property
+    def paper(self) -> PaperTable:
+        """The values summed up as the study does that the experiment names."""
+        manifest = self.data.manifest
+        return paper_table(
+            self.paper_method,
+            self.cells,
+            self.data.trials,
+            platforms=self.platforms,
+            tasks=self.tasks,
+            baseline=manifest.baseline,
+            unavailable={entry.label for entry in manifest.platforms if not entry.available},
+        )
+
+    @cached_property
+    def over_parameters(self) -> tuple[OverParameter, ...]:
+        """Values over a parameter of their workload."""
+        cpus = cpu_cells(self.tasks, [*self.data.trials, *self.data.beside])
+        alone = {(platform, task, ALONE): cell for (platform, task), cell in self.cells.items()}
+        return over_parameters(
+            [*printed_tasks(self.tasks), *cpus.tasks],
+            {**(self.isolation.cells or alone), **cpus.cells},
+            self.platforms,
+            [ALONE, *(condition.label for condition in self.isolation.conditions)],
+        )
+
+    @cached_property
+    def across_hosts(self) -> AcrossHosts:
+        """Of a merged run, its hosts and how they differ."""
+        manifest = self.data.manifest
+        hosts = tuple(HostBlocks(host.name, str(host.host["fingerprint"]), host.blocks) for host in manifest.hosts)
+        return across_hosts(hosts, self.comparisons, self.cells, manifest.baseline)
 
     @property
     def paper_method(self) -> PaperMethod | None:
-        """The paper's way to sum up that the experiment names; None where it names none, or one of a later Virtoll."""
-        return _paper_method(self.data)
+        """The paper's way to sum up that the experiment names; None if it names none."""
+        return PAPER_METHODS.get(str(self.data.manifest.experiment.get("summary")))
 
     @property
     def in_paper_order(self) -> bool:
         """Whether trials ran platform after platform: what changed on the host meanwhile is then in the ratios."""
         return self.data.manifest.experiment.get("order") == "paper"
 
-    @cached_property
+    @property
     def host_of(self) -> Mapping[int, str]:
         """Which host measured each block, in a run that was merged of several; empty in any other."""
-        return _host_of(self.data)
+        return self.rules.host_of
 
     @cached_property
     def baseline(self) -> str | None:
@@ -181,7 +330,7 @@ class Analysis:
     @property
     def margin(self) -> float:
         """Within how much platforms are alike, by the experiment (0.1 = 10 %)."""
-        return _margin(self.data)
+        return self.rules.margin
 
     @property
     def alarms(self) -> tuple[Comparison, ...]:
@@ -202,7 +351,7 @@ class Analysis:
         """The chance of any false difference in a family, were so many blocks added to those that there are."""
         if Looks.of(self.data.manifest.experiment):
             return self.level
-        return extended_level(LEVEL, _first_blocks(self.data), _last_block(self.data) + more)
+        return extended_level(LEVEL, first_blocks(self.data), last_block(self.data) + more)
 
     @property
     def extendable(self) -> bool:
@@ -269,56 +418,29 @@ class Analysis:
 
 
 def analyse(data: RunData) -> Analysis:
-    """The pipeline of the module's docstring."""
-    platforms = _platforms(data)
-    tasks = tasks_of(data.manifest, data.trials)
+    """What the analysis of a run rests on; the rest is computed when it is asked for."""
+    platforms, tasks = platforms_of(data), tasks_of(data.manifest, data.trials)
     costs = frame_costs(data.trials, data.boots, data.calibrations)
     observations, gaps = observations_of(
         tasks,
         data.trials,
-        {trial: (one.value, one.none_because) for trial, one in costs.items()},
+        {trial: (cost.value, cost.none_because) for trial, cost in costs.items()},
         by_clock=data.manifest.merged is not None,
     )
-    cells = _cells(observations, platforms, tasks)
+    cells = cells_of(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
-    single = [boot for boot in data.boots if boot.scale is None]
-    bare = _host_labels(data, caveats)
-    host = _host_values(data.manifest.baseline, observations, bare)
+    host = host_values(data.manifest.baseline, observations, host_labels(data, caveats))
     states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
-    alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
-    comparisons, control = _compare_all(data, platforms, alone, cells, caveats, host)
-    limits, points = ceilings(data.calibrations), point_values(data.trials)
-    swept = {task.parameters: task for task in tasks if task.metric.source == "points"}
-    senders = {parameters for parameters, task in swept.items() if not task.is_forwarding_rate}
-    sweeps = curves([one for one in points if one.parameters in swept], receiving_apart(data.boots), senders)
-    headroom = headrooms(limits, cells, data.trials)
+    level = level_of(data, observations)
+    rules = Rules(margin_of(data), level, level, host_of=hosts_of_blocks(data))
+    points = point_values(data.trials)
+    sweeps = _sweeps(data, tasks, points)
+    headroom = headrooms(ceilings(data.calibrations), cells, data.trials)
     searches = throughput_rows(tasks, data.trials)
-    bounds = lower_bounds(tasks, sweeps, headroom, searches)
-    elsewhere = forwarded_elsewhere(data.boots)
-    comparisons = without_unpinned(comparisons, elsewhere, data.manifest.baseline)
-    comparisons = without_two_bounds(comparisons, bounds, data.manifest.baseline)
-    control = without_unpinned(control, elsewhere, data.manifest.baseline)
-    level = _level(data, observations)
-    rules = Rules(_margin(data), level, level, host_of=_host_of(data))
-    comparisons, control = decide_families(comparisons, control, rules, states)
-    comparisons = against_lower_bounds(comparisons, bounds, data.manifest.baseline)
-    order = ordered_values(cells.values())
-    losses, paces = loss_rows(tasks, data.trials), pace_rows(tasks, data.trials)
-    backends = backend_uses(tasks, data.trials)
-    isolated = isolation(
-        data.beside,
-        tasks,
-        observations,
-        platforms=platforms,
-        labels=data.manifest.experiment.get("conditions") or (),
-        caveats=caveats,
-        rules=rules,
-        states=states,
-        apart=receiving_apart(data.boots),
-        elsewhere=elsewhere,
-        bounds=bounds,
-    )
-    used_cpus = cpu_cells(tasks, [*data.trials, *data.beside])
+    bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
+    alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
+    untested = compare_all(data, platforms, alone, cells, caveats, host)
+    comparisons, control = _decided(data, *untested, bounds, rules, states)
     return Analysis(
         data=data,
         platforms=platforms,
@@ -326,282 +448,38 @@ def analyse(data: RunData) -> Analysis:
         observations=observations,
         gaps=gaps,
         cells=cells,
-        comparisons=tuple(comparisons),
-        control=tuple(control),
-        detectable=detectable(comparisons, {one.label: one.family for one in data.manifest.platforms}),
+        comparisons=comparisons,
+        control=control,
         two_states=states,
-        level=level,
+        rules=rules,
         points=points,
         curves=sweeps,
-        listed_rates=listed_rates(tasks, points, cells, platforms),
         searches=searches,
-        clocks=clock_errors(clock_readings([*data.trials, *each_guest(data.at_once)]), platforms),
-        order=order,
-        drift=None if rules.host_of else drift([one for one in order if one.observation.platform not in caveats]),
-        fitness=host_fitness(data.fitness, data.manifest.host, merged=data.manifest.merged is not None),
-        equivalence=equivalence(data.boots, platforms),
-        statuses=_statuses(data, platforms),
-        ceilings=limits,
         headrooms=headroom,
-        lower_bounds=frozenset(bounds),
-        losses=losses,
-        paces=paces,
-        backends=backends,
-        cautions=_cautions(
-            data,
-            tasks,
-            caveats,
-            headroom=headroom,
-            sweeps=sweeps,
-            points=points,
-            losses=losses,
-            paces=paces,
-            backends=backends,
-        ),
-        guests=guest_costs(single, _footprints_of(data.footprints, single), platforms),
-        host_cpu=cpu_uses(tasks, data.trials, platforms, data.manifest.baseline, caveats),
-        consolidations=consolidations(data.consolidation),
-        isolation=isolated,
-        routers_beside=routers_beside(isolated, data.beside, platforms),
-        at_once=guests_at_once(
-            data.at_once,
-            tasks,
-            data.groups,
-            data.boots,
-            data.footprints,
-            platforms=platforms,
-            baseline=data.manifest.baseline,
-            control=data.manifest.control,
-            control_counts=data.manifest.control in bare,
-            caveats=caveats,
-            rules=rules,
-            states=states,
-        ),
-        scalings=scalings(tasks, observations, data.trials, platforms),
+        lower_bounds=bounds,
         caveats=caveats,
-        unlike=_unlike(data, platforms),
-        observer=observer_uses([*data.trials, *data.at_once]),
-        observer_uncounted=observer_uses([*data.trials, *data.at_once], counters=False),
-        observer_effects=observer_effects(data.manifest, tasks, observations, host, rules),
-        paper=paper_table(
-            _paper_method(data),
-            cells,
-            data.trials,
-            platforms=platforms,
-            tasks=tasks,
-            baseline=data.manifest.baseline,
-            unavailable={one.label for one in data.manifest.platforms if not one.available},
-        ),
-        over_parameters=over_parameters(
-            [*printed_tasks(tasks), *used_cpus.tasks],
-            {
-                **(isolated.cells or {(platform, task, ALONE): cell for (platform, task), cell in cells.items()}),
-                **used_cpus.cells,
-            },
-            platforms,
-            [ALONE, *(one.label for one in isolated.conditions)],
-        ),
-        across_hosts=across_hosts(_hosts(data), comparisons, cells, data.manifest.baseline),
     )
 
 
-def _hosts(data: RunData) -> tuple[HostBlocks, ...]:
-    """The hosts that measured blocks of a merged run; none in any other."""
-    return tuple(HostBlocks(one.name, str(one.host["fingerprint"]), one.blocks) for one in data.manifest.hosts)
+def _sweeps(data: RunData, tasks: Sequence[Task], points: Sequence[PointValue]) -> tuple[Curve, ...]:
+    """The curves of all tasks that were swept."""
+    swept = {task.parameters: task for task in tasks if task.metric.source == "points"}
+    senders = {parameters for parameters, task in swept.items() if not task.is_forwarding_rate}
+    return curves([point for point in points if point.parameters in swept], receiving_apart(data.boots), senders)
 
 
-def _host_of(data: RunData) -> dict[int, str]:
-    """Which host measured each block, where there are several."""
-    return host_of_block(data.manifest.hosts) if len(data.manifest.hosts) > 1 else {}
-
-
-def _footprints_of(footprints: Sequence[FootprintRecord], boots: Sequence[BootRecord]) -> list[FootprintRecord]:
-    started = {boot.boot for boot in boots}
-    return [one for one in footprints if one.boot in started]
-
-
-def _unlike(data: RunData, platforms: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    baseline = data.manifest.baseline
-    if baseline is None:
-        return {}
-    found = {one: unlike_facts(data.boots, one, baseline) for one in platforms if one != baseline}
-    return {one: names for one, names in found.items() if names}
-
-
-def _paper_method(data: RunData) -> PaperMethod | None:
-    return PAPER_METHODS.get(str(data.manifest.experiment.get("summary")))
-
-
-def _cautions(
+def _decided(
     data: RunData,
-    tasks: Sequence[Task],
-    caveats: Mapping[str, str],
-    *,
-    headroom: Mapping[tuple[str, Task], Headroom],
-    sweeps: Sequence[Curve],
-    points: Sequence[PointValue],
-    losses: Sequence[LossRow],
-    paces: Sequence[PaceRow],
-    backends: Sequence[BackendUse],
-) -> tuple[Warned, ...]:
-    """What a reader of results must be warned of.
-
-    A platform with a caveat has no results, and its caveat is its warning.
-    """
-    sizes = {task.parameters: task.size for task in tasks}
-    forged = dict.fromkeys(
-        (one.platform, sizes.get(one.parameters, f"{one.frame_size_bytes} B")) for one in points if one.forged_frames
-    )
-    return cautions(
-        {cell: one for cell, one in headroom.items() if cell[0] not in caveats},
-        [one for one in sweeps if one.platform not in caveats],
-        [one for one in losses if one.platform not in caveats],
-        forged=list(forged),
-        paces=paces,
-        uses=backends,
-        tasks=tasks,
-        pinning=data.manifest.pinning,
-        calibrated=bool(data.calibrations),
-    )
-
-
-def _platforms(data: RunData) -> tuple[str, ...]:
-    """Labels in the experiment's order, the baseline and its control first."""
-    listed = [entry.label for entry in data.manifest.platforms]
-    first = [label for label in listed if label == data.manifest.baseline]
-    first += [label for label in listed if label == data.manifest.control]
-    return tuple(dict.fromkeys(first + listed))
-
-
-def _cells(
-    observations: Sequence[Observation], platforms: Sequence[str], tasks: Sequence[Task]
-) -> dict[tuple[str, Task], CellSummary]:
-    groups: dict[tuple[str, Task], list[Observation]] = {}
-    for observation in observations:
-        groups.setdefault((observation.platform, observation.task), []).append(observation)
-    return {
-        (platform, task): summarise(groups[platform, task])
-        for platform in platforms
-        for task in tasks
-        if (platform, task) in groups
-    }
-
-
-def _compare_all(
-    data: RunData,
-    platforms: Sequence[str],
-    tasks: Sequence[Task],
-    cells: Mapping[tuple[str, Task], CellSummary],
-    caveats: Mapping[str, str],
-    host: Mapping[Task, Sequence[Observation]],
-) -> tuple[list[Comparison], list[Comparison]]:
-    """Every platform against the host, and the control against the baseline's own entries; both untested.
-
-    Empty without a baseline.
-    """
-    baseline, control = data.manifest.baseline, data.manifest.control
-    if baseline is None:
-        return [], []
-    agents, hosts = agents_by_platform(data.boots), hosts_of(data.manifest)
-    troubles = _Troubles(data)
-    compared: list[Comparison] = []
-    for platform in platforms:
-        if platform == baseline:
-            continue
-        caveat = caveats.get(platform) or caveats.get(baseline)
-        elsewhere = None if caveat else why_other_host(hosts, platform, baseline)
-        refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
-        for task in tasks:
-            cell, base = cells.get((platform, task)), cells.get((baseline, task))
-            own = cell.observations if cell is not None and not refused else ()
-            entries = (base.observations if base else ()) if platform == control else host.get(task, ())
-            why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
-            compared.append(compare(task, platform, own, entries, why, caveat))
-    return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
-
-
-def _host_labels(data: RunData, caveats: Mapping[str, str]) -> frozenset[str]:
-    """The baseline, and its control where that ran on the same host without a caveat; none without a baseline."""
-    baseline, control = data.manifest.baseline, data.manifest.control
-    if baseline is None:
-        return frozenset()
-    if control is None or control in caveats or why_other_host(hosts_of(data.manifest), control, baseline) is not None:
-        return frozenset((baseline,))
-    refused = why_platform_incomparable(agents_by_platform(data.boots), control, baseline)
-    return frozenset((baseline, control) if refused is None else (baseline,))
-
-
-def _host_values(
-    baseline: str | None, observations: Sequence[Observation], labels: Collection[str]
-) -> dict[Task, list[Observation]]:
-    """The values of the host, which is measured as `labels`, by task.
-
-    Empty where nothing of the baseline itself was measured: the control alone is no baseline.
-    """
-    found: dict[Task, list[Observation]] = {}
-    for one in observations:
-        if one.platform in labels:
-            found.setdefault(one.task, []).append(one)
-    return {task: own for task, own in found.items() if any(one.platform == baseline for one in own)}
-
-
-def _margin(data: RunData) -> float:
-    """Within how much platforms are alike, by the experiment; older runs did not ask."""
-    margin = data.manifest.experiment.get("margin")
-    return float(margin) if isinstance(margin, int | float) and 0 < margin < 1 else MARGIN
-
-
-def _level(data: RunData, observations: Sequence[Observation]) -> float:
-    """The chance of a false difference in a family: 5 %, or what a run with several looks spends at this one."""
-    looks = Looks.of(data.manifest.experiment)
-    if looks is None:
-        return extended_level(LEVEL, _first_blocks(data), _last_block(data))
-    at_once = {one.block for one in data.at_once if one.status == "ok"}
-    return looks.level_at(len(at_once.union(one.block for one in observations)))
-
-
-def _first_blocks(data: RunData) -> int:
-    """After how many blocks a run was to end before any were added."""
-    extensions = data.manifest.extensions
-    planned = (one.block + 1 for one in data.manifest.plan.trials)
-    return extensions[0].blocks if extensions else max(planned, default=0)
-
-
-def _last_block(data: RunData) -> int:
-    """The number of the last block, from 1, of which a trial gave something; 0 without any.
-
-    One that gave nothing counts where a later one did: it is not looked at twice at one level.
-    """
-    return max((one.block + 1 for one in data.every_trial if one.status == "ok"), default=0)
-
-
-class _Troubles:
-    """Why cells have no value."""
-
-    def __init__(self, data: RunData) -> None:
-        self._unavailable = {one.label: one.reason for one in reversed(data.manifest.platforms) if not one.available}
-        self._reasons: dict[tuple[str, str, str], Counter[str]] = {}
-        for trial in data.trials:
-            if trial.status != "ok":
-                where = trial.platform, trial.workload, canonical(trial.parameters)
-                self._reasons.setdefault(where, Counter())[f"{trial.status}: {trial.reason}"] += 1
-
-    def of(self, platform: str, task: Task) -> str:
-        """The most frequent reason; empty where none is known."""
-        if platform in self._unavailable:
-            return f"{platform} is not available: {self._unavailable[platform]}"
-        reasons = self._reasons.get((platform, task.workload, task.parameters))
-        return f"{platform} {reasons.most_common(1)[0][0]}" if reasons else ""
-
-
-def _statuses(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Trials by platform and status; `not run` are those without any record, up to the run's end."""
-    table = {platform: dict.fromkeys(("ok", "invalid", "failed", "skipped", "not run"), 0) for platform in platforms}
-    done = {trial.trial for trial in data.every_trial}
-    blocks = min((look.blocks for look in data.looks if look.ended), default=math.inf)
-    for trial in data.every_trial:
-        table[trial.platform][trial.status] += 1
-    for planned in data.manifest.plan.trials:
-        if planned.trial not in done and not planned.warm_up and planned.block < blocks:
-            table[planned.platform]["not run"] += 1
-    return table
+    comparisons: Sequence[Comparison],
+    control: Sequence[Comparison],
+    bounds: frozenset[tuple[str, Task]],
+    rules: Rules,
+    states: Sequence[TwoStates],
+) -> tuple[tuple[Comparison, ...], tuple[Comparison, ...]]:
+    """The comparisons and the A/A control with their verdicts, as far as bounds allow one."""
+    baseline, elsewhere = data.manifest.baseline, forwarded_elsewhere(data.boots)
+    comparisons = without_unpinned(comparisons, elsewhere, baseline)
+    comparisons = without_two_bounds(comparisons, bounds, baseline)
+    control = without_unpinned(control, elsewhere, baseline)
+    comparisons, control = decide_families(comparisons, control, rules, states)
+    return tuple(against_lower_bounds(comparisons, bounds, baseline)), tuple(control)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from virtoll.stats.intervals import Estimate, Interval, median, median_interval, student
-from virtoll.stats.values import Observation
+from virtoll.stats.values import Observation, Task
 
 OUTLIER_LIMIT = 3.5
 OUTLIER_FROM = 5  # values: below, the MAD of so few says nothing (at n = 3 it flags a third of clean cells)
@@ -80,3 +80,18 @@ def outliers(values: Sequence[float]) -> list[int]:
     if spread == 0:
         return []
     return [index for index, value in enumerate(logs) if 0.6745 * abs(value - centre) / spread > OUTLIER_LIMIT]
+
+
+def cells_of(
+    observations: Sequence[Observation], platforms: Sequence[str], tasks: Sequence[Task]
+) -> dict[tuple[str, Task], CellSummary]:
+    """The cells that have values, by platform and task."""
+    groups: dict[tuple[str, Task], list[Observation]] = {}
+    for observation in observations:
+        groups.setdefault((observation.platform, observation.task), []).append(observation)
+    return {
+        (platform, task): summarise(groups[platform, task])
+        for platform in platforms
+        for task in tasks
+        if (platform, task) in groups
+    }

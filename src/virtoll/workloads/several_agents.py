@@ -133,7 +133,9 @@ def _sent(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -> tup
 
 
 def _sources_of(ends: TrafficAgents, agent: Caller, request: Traffic) -> list[Source]:
-    """Those that an agent sends as, with their numbers in all of them."""
+    """Those that an agent sends as, with their numbers in all of them; none if one agent sends as all."""
+    if not ends.of_source:
+        return []
     agents = ends.of_source[: len(request.sources)]
     numbered = enumerate(zip(request.sources, agents, strict=True))
     return [source.but(number=number) for number, (source, own) in numbered if own is agent]

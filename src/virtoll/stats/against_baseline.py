@@ -1,0 +1,91 @@
+"""Every platform against the host, and the control against the baseline's own entries; not tested yet. Pure.
+
+Main functions: `compare_all`, `host_labels` and `host_values` (what the host itself is measured as).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from virtoll.stats.caveats import hosts_of, why_other_host
+from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
+from virtoll.stats.compare import Comparison, compare
+from virtoll.stats.run_data import RunData
+from virtoll.stats.summaries import CellSummary
+from virtoll.stats.values import Observation, Task, canonical
+
+
+def compare_all(
+    data: RunData,
+    platforms: Sequence[str],
+    tasks: Sequence[Task],
+    cells: Mapping[tuple[str, Task], CellSummary],
+    caveats: Mapping[str, str],
+    host: Mapping[Task, Sequence[Observation]],
+) -> tuple[list[Comparison], list[Comparison]]:
+    """Every platform against the host, and the control against the baseline's own entries; both untested.
+
+    Empty without a baseline.
+    """
+    baseline, control = data.manifest.baseline, data.manifest.control
+    if baseline is None:
+        return [], []
+    agents, hosts = agents_by_platform(data.boots), hosts_of(data.manifest)
+    troubles = _Troubles(data)
+    compared: list[Comparison] = []
+    for platform in platforms:
+        if platform == baseline:
+            continue
+        caveat = caveats.get(platform) or caveats.get(baseline)
+        elsewhere = None if caveat else why_other_host(hosts, platform, baseline)
+        refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
+        for task in tasks:
+            cell, base = cells.get((platform, task)), cells.get((baseline, task))
+            own = cell.observations if cell is not None and not refused else ()
+            entries = (base.observations if base else ()) if platform == control else host.get(task, ())
+            why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
+            compared.append(compare(task, platform, own, entries, why, caveat))
+    return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
+
+
+def host_labels(data: RunData, caveats: Mapping[str, str]) -> frozenset[str]:
+    """The baseline, and its control where that ran on the same host without a caveat; none without a baseline."""
+    baseline, control = data.manifest.baseline, data.manifest.control
+    if baseline is None:
+        return frozenset()
+    if control is None or control in caveats or why_other_host(hosts_of(data.manifest), control, baseline) is not None:
+        return frozenset((baseline,))
+    refused = why_platform_incomparable(agents_by_platform(data.boots), control, baseline)
+    return frozenset((baseline, control) if refused is None else (baseline,))
+
+
+def host_values(
+    baseline: str | None, observations: Sequence[Observation], labels: Collection[str]
+) -> dict[Task, list[Observation]]:
+    """The values of the host, which is measured as `labels`, by task.
+
+    Empty where nothing of the baseline itself was measured: the control alone is no baseline.
+    """
+    found: dict[Task, list[Observation]] = {}
+    for one in observations:
+        if one.platform in labels:
+            found.setdefault(one.task, []).append(one)
+    return {task: own for task, own in found.items() if any(one.platform == baseline for one in own)}
+
+
+class _Troubles:
+    """Why cells have no value."""
+
+    def __init__(self, data: RunData) -> None:
+        self._unavailable = {one.label: one.reason for one in reversed(data.manifest.platforms) if not one.available}
+        self._reasons: dict[tuple[str, str, str], Counter[str]] = {}
+        for trial in data.trials:
+            if trial.status != "ok":
+                where = trial.platform, trial.workload, canonical(trial.parameters)
+                self._reasons.setdefault(where, Counter())[f"{trial.status}: {trial.reason}"] += 1
+
+    def of(self, platform: str, task: Task) -> str:
+        """The most frequent reason; empty where none is known."""
+        if platform in self._unavailable:
+            return f"{platform} is not available: {self._unavailable[platform]}"
+        reasons = self._reasons.get((platform, task.workload, task.parameters))
+        return f"{platform} {reasons.most_common(1)[0][0]}" if reasons else ""
