@@ -11,7 +11,6 @@ from tests.support import synthetic_run
 from tests.support.repository import ROOT
 
 from virtoll.report.columns import ROWS, TABLES, Described
-from virtoll.report.csv_table import mean_columns
 from virtoll.report.table import SHARED, Table, ValueKind
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
@@ -31,9 +30,7 @@ TYPES: dict[ValueKind, tuple[type, ...]] = {
 
 
 def constants(node: ast.AST) -> set[str]:
-    """The text constants of an expression; of `mean_columns` the columns that it names."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "mean_columns":
-        return {column for one in node.args for what in constants(one) for column in mean_columns(what)}
+    """The text constants of an expression."""
     if isinstance(node, ast.Constant):
         return {node.value} if isinstance(node.value, str) else set()
     return {one for child in ast.iter_child_nodes(node) for one in constants(child)}

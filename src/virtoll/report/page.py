@@ -5,7 +5,7 @@ The template (`templates/report.html.j2`) holds the words and the order; this mo
 
 import itertools
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,11 +34,9 @@ from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
-from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
 from virtoll.stats.equivalence import Equivalence
-from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
@@ -140,7 +138,6 @@ def _context(
         "workload_of": {task.label: task.workload for task in analysis.tasks},
         "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
         "troubles": _troubles(analysis),
-        "losses": list(_loss_rows(analysis)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
         "pair_matrix": _pair_matrix(analysis.equivalence),
         "fact_groups": _fact_groups(analysis.equivalence),
@@ -149,10 +146,6 @@ def _context(
         "findings": [_finding_row(analysis, index) for index in range(len(analysis.fitness.findings))],
         "host": _flat(manifest.host),
         "versions": _versions(analysis),
-        "point_lengths": " and ".join(
-            units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
-        ),
-        "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
         **{section.name: section.values(source) for section in SECTIONS},
         "at_once": at_once_context(analysis),
@@ -294,43 +287,6 @@ def _clock_row(analysis: Analysis, index: int) -> TableRow:
     )
 
 
-def _loss_rows(analysis: Analysis) -> Iterable[TableRow]:
-    sizes = {task.parameters: task.size for task in analysis.tasks}
-    measured: dict[tuple[str, str, float | None], list[PointValue]] = {}
-    for one in analysis.points:
-        measured.setdefault((one.platform, one.parameters, one.intended_rate), []).append(one)
-    for curve, point in ((one, point) for one in analysis.curves for point in one.points):
-        own = measured[curve.platform, curve.parameters, point.intended_rate]
-        yield TableRow(
-            curve.platform,
-            (
-                Shown(sizes.get(curve.parameters, f"{curve.frame_size_bytes} B")),
-                Shown(_rate_name(point)),
-                Shown(_spread(point.offered)),
-                Shown(_spread(point.forwarded)),
-                Shown(units.percent(point.loss.median), f"{_between(point.loss.low, point.loss.high)}"),
-                Shown(str(sum(one.unsent_frames for one in own))),
-                Shown(str(sum(one.duplicate_frames + one.reordered_frames for one in own))),
-                Shown(str(sum(one.foreign_frames + one.late_trial_frames for one in own))),
-                Shown(_known_sum([one.forged_frames for one in own])),
-                Shown(str(point.blocks)),
-            ),
-        )
-
-
-def _known_sum(counts: Sequence[int | None]) -> str:
-    known = [count for count in counts if count is not None]
-    return str(sum(known)) if known else "–"
-
-
-def _rate_name(point: CurvePoint) -> str:
-    return "flat out" if point.intended_rate is None else units.count(point.intended_rate)
-
-
-def _spread(spread: Spread) -> str:
-    return units.count(spread.median)
-
-
 def _troubles(analysis: Analysis) -> list[TableRow]:
     """Trials that are not `ok` (or hold no value), gathered by platform, status and reason."""
     gathered: dict[tuple[str, str, str], list[str]] = {}
@@ -428,10 +384,6 @@ def _flat(block: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         elif value is not None:
             rows.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
     return rows
-
-
-def _between(low: float, high: float) -> str:
-    return f"{units.percent(low)} to {units.percent(high)}"
 
 
 def _blocks(count: int) -> str:

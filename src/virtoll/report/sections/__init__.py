@@ -3,6 +3,10 @@
 from typing import Final
 
 from virtoll.report.section import Section
+from virtoll.report.sections.forwarding import FORWARDING
 from virtoll.report.sections.isolation import ISOLATION
 
-SECTIONS: Final[tuple[Section, ...]] = (ISOLATION,)
+SECTIONS: Final[tuple[Section, ...]] = (
+    FORWARDING,
+    ISOLATION,
+)
