@@ -16,8 +16,8 @@ from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
 
 CODE = ROOT / "src" / "virtoll" / "report"
-COMPUTED = {"lower", "upper", "frames_per_second", "trial_ns", "trials", "outcome_of_"}
-"""Parts of names that the code puts together: both bounds of a search, and the outcome of each run."""
+COMPUTED = {"outcome_of_"}
+"""Parts of names that the code puts together: the outcome of each run."""
 PER_RUN = {"run", "runs", "error_at_most"}
 """What a reproduction's tables have besides, which docs/tables.md says before its sections."""
 

@@ -244,43 +244,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "coverage": ("share", "the confidence that the interval really has"),
         },
     ),
-    "conditional_throughput": Described(
-        "a search and goal (NDR, PDR)",
-        _names(
-            "platform parameters goal loss_ratio exceed_ratio relative_width sum_seconds ended"
-            " conditional_throughput_frames_per_second lower_frames_per_second lower_trial_ns lower_trials"
-            " upper_frames_per_second upper_trial_ns upper_trials"
-        ),
-        {
-            "goal": (_TEXT, "ndr or pdr"),
-            "loss_ratio": ("share", "of frames that may be lost"),
-            "exceed_ratio": ("share", "of trials that may lose more"),
-            "relative_width": ("share", "how far apart the bounds may be at the end"),
-            "sum_seconds": ("s", "how long a bound's trials take together"),
-            "ended": (_TEXT, "why the search ended"),
-            "conditional_throughput_frames_per_second": ("frames/s", "what the lower bound forwards at the least"),
-            "lower_frames_per_second": ("frames/s", "the highest rate that keeps to the goal"),
-            "lower_trial_ns": ("ns", "how long each of its trials took"),
-            "lower_trials": (_COUNT, "how many"),
-            "upper_frames_per_second": ("frames/s", "the lowest rate that does not"),
-            "upper_trial_ns": ("ns", "how long each of its trials took"),
-            "upper_trials": (_COUNT, "how many"),
-        },
-    ),
-    "delay_below_pdr": Described(
-        "a platform and a share of its partial drop rate: the delay of all frames",
-        _names("platform parameters share_of_pdr rate p50_ns p90_ns p99_ns p99_9_ns samples lost_frames"),
-        {
-            "share_of_pdr": ("share", "of the partial drop rate that was sent"),
-            "rate": ("frames/s", "the rate that this is"),
-            "p50_ns": ("ns", "half of the frames took no longer"),
-            "p90_ns": ("ns", "90 % of them"),
-            "p99_ns": ("ns", "99 % of them"),
-            "p99_9_ns": ("ns", "99.9 % of them"),
-            "samples": ("frames", "whose delay was measured"),
-            "lost_frames": ("frames", "that never arrived"),
-        },
-    ),
     "then_and_now": Described(
         "a number that a paper prints, and a platform of the run beside it",
         _names(

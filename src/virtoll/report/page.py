@@ -15,7 +15,6 @@ from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
 from virtoll.report.claims import claims_context
-from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
 from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
@@ -151,7 +150,6 @@ def _context(
         "at_once": at_once_context(analysis),
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),
-        "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
         "claims": claims,

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
-from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
@@ -37,7 +36,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from at_once_tables(analysis)
     yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)
-    yield from throughput_tables(analysis)
     yield from then_and_now_tables(beside)
     yield from claims_tables(ledger) if ledger else ()
     yield from paper_tables(analysis)

@@ -5,8 +5,10 @@ from typing import Final
 from virtoll.report.section import Section
 from virtoll.report.sections.forwarding import FORWARDING
 from virtoll.report.sections.isolation import ISOLATION
+from virtoll.report.sections.throughput import THROUGHPUT
 
 SECTIONS: Final[tuple[Section, ...]] = (
     FORWARDING,
+    THROUGHPUT,
     ISOLATION,
 )
