@@ -26,7 +26,7 @@ from virtoll.experiment.topology import HostAddress
 from virtoll.experiment.topology import Testbed as Section
 from virtoll.hosts.nodes import VARIABLE, hosts_of_nodes, node_words, on_its_nodes, written
 from virtoll.report import load_analysis
-from virtoll.report.wire import wire_context
+from virtoll.report.sections.forwarding.testbed import wiring_words
 from virtoll.runfolder.campaign_records import CampaignRecord, SubmissionRecord
 from virtoll.runfolder.store import RunFolder
 
@@ -129,7 +129,7 @@ def test_a_part_has_its_nodes_and_goes_on_with_the_same_alone(tmp_path: Path, mo
     assert run.manifest.nodes == {"generator": "ssh node12"}
     assert run.manifest.testbed is not None
     assert run.manifest.testbed["generator"]["host"]["node"] == "generator"
-    assert_facts(wire_context(load_analysis(folder))["testbed"], "node generator", "eth1, eth2", "ssh node12")
+    assert_facts(wiring_words(load_analysis(folder).data.manifest), "node generator", "eth1, eth2", "ssh node12")
     run.set_state("interrupted", "a test")
     assert part_of(wanted, plan_of(wanted), (0,)) == part
     assert beginning(folder, part, None) == "resume"
@@ -150,7 +150,7 @@ def test_a_merged_run_has_the_nodes_of_its_parts(tmp_path: Path, monkeypatch: py
     assert manifest.nodes is None
     assert manifest.merged is not None
     assert [one.nodes for one in manifest.merged.parts] == [{"generator": "ssh node12"}, {"generator": "ssh node14"}]
-    assert_facts(wire_context(load_analysis(done.folder))["testbed"], "Node generator", "ssh node12", "ssh node14")
+    assert_facts(wiring_words(load_analysis(done.folder).data.manifest), "Node generator", "ssh node12", "ssh node14")
 
 
 def test_a_task_runs_on_the_node_that_has_no_label() -> None:

@@ -11,14 +11,13 @@ from tests.support import synthetic_run
 from tests.support.repository import ROOT
 
 from virtoll.report.columns import ROWS, TABLES, Described
-from virtoll.report.csv_table import mean_columns
 from virtoll.report.table import SHARED, Table, ValueKind
 from virtoll.report.tables import csv_tables
 from virtoll.stats.analysis import analyse
 
 CODE = ROOT / "src" / "virtoll" / "report"
-COMPUTED = {"lower", "upper", "frames_per_second", "trial_ns", "trials", "outcome_of_"}
-"""Parts of names that the code puts together: both bounds of a search, and the outcome of each run."""
+COMPUTED = {"outcome_of_"}
+"""Parts of names that the code puts together: the outcome of each run."""
 PER_RUN = {"run", "runs", "error_at_most"}
 """What a reproduction's tables have besides, which docs/tables.md says before its sections."""
 
@@ -31,9 +30,7 @@ TYPES: dict[ValueKind, tuple[type, ...]] = {
 
 
 def constants(node: ast.AST) -> set[str]:
-    """The text constants of an expression; of `mean_columns` the columns that it names."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "mean_columns":
-        return {column for one in node.args for what in constants(one) for column in mean_columns(what)}
+    """The text constants of an expression."""
     if isinstance(node, ast.Constant):
         return {node.value} if isinstance(node.value, str) else set()
     return {one for child in ast.iter_child_nodes(node) for one in constants(child)}

@@ -6,7 +6,7 @@ from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, records, run_data
 
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
-from virtoll.report.wire import wire_context
+from virtoll.report.sections.forwarding.losses import loss_values
 from virtoll.runfolder.records import BootRecord, Manifest, PlatformEntry, TrialRecord
 from virtoll.runfolder.store import parse_record
 from virtoll.stats.analysis import RunData, analyse
@@ -52,9 +52,9 @@ def test_cautions_and_the_sum_of_losses_are_of_results_alone() -> None:
     assert not any("xen" in one.concerns for one in found.cautions)
     plain = analyse(run_data(Truth({"native": {}, "xen": {"packet path": 200.0}}, control=None, wired=True)))
     lost = {row.platform: row.lost_frames for row in plain.losses if not row.flat_out}
-    summary = wire_context(found)["summary"]
+    summary = loss_values(found)["summary"]
     assert lost["xen"] > 0
-    assert summary != wire_context(plain)["summary"]
+    assert summary != loss_values(plain)["summary"]
     native = sum(row.lost_frames for row in found.losses if row.platform == "native" and not row.flat_out)
     assert_facts(summary, native)
 

@@ -9,8 +9,8 @@ import pytest
 from tests.support.specifications import panels_of
 from tests.support.synthetic_run import Truth, run_data
 
-from virtoll.report.figures.sources import draw
 from virtoll.report.figures.style import Width
+from virtoll.report.sections.forwarding.sources_figure import draw
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import analyse

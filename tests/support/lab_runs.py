@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from virtoll.report import load_analysis
-from virtoll.report.wire import wire_context
+from virtoll.report.sections.forwarding.testbed import wiring_words
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Point
@@ -33,4 +33,4 @@ def assert_books_balance(point: Point) -> None:
 
 def text_of_testbed(folder: RunFolder) -> str:
     """What a report says about the hosts of generator and sink."""
-    return str(wire_context(load_analysis(folder.path))["testbed"])
+    return wiring_words(load_analysis(folder.path).data.manifest)

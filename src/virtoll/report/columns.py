@@ -54,84 +54,11 @@ def _no_value(_: object) -> None:
     """Of a column that is only described."""
 
 
-def _mbit(what: str, meaning: str) -> dict[str, tuple[str, str]]:
-    """The three columns of a mean in Mbit/s (`csv_table.mean_columns`)."""
-    unit = "Mbit/s"
-    return {
-        f"{what}_mean_mbit_per_second": (unit, f"{meaning}, on the wire: the mean over blocks"),
-        f"{what}_low_mbit_per_second": (unit, "the low end of its 95 % t interval"),
-        f"{what}_high_mbit_per_second": (unit, "the high end of it"),
-    }
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
 TABLES: Final[Mapping[str, Described | Table[Any]]] = {
-    "points": Described(
-        "a point of a sweep: the books of its frames",
-        _names(
-            "trial block platform frame_size_bytes point flat_out intended_rate_frames_per_second duration_ns"
-            " offered_rate_frames_per_second forwarded_rate_frames_per_second intended_frames offered_frames"
-            " unsent_frames forwarded_frames lost_frames duplicate_frames reordered_frames foreign_frames"
-            " late_trial_frames forged_frames kernel_dropped_frames loss_share caveat"
-        ),
-        {
-            "intended_rate_frames_per_second": ("frames/s", "the rate that was asked for; empty: flat out"),
-            "duration_ns": ("ns", "for how long it was to be sent"),
-            "offered_rate_frames_per_second": ("frames/s", "the rate that was really sent"),
-            "forwarded_rate_frames_per_second": ("frames/s", "the rate that arrived, first to last arrival"),
-            "intended_frames": ("frames", "offered + unsent"),
-            "offered_frames": ("frames", "sent; forwarded + lost"),
-            "unsent_frames": ("frames", "that the generator was too late for"),
-            "forwarded_frames": ("frames", "that arrived, each once"),
-            "lost_frames": ("frames", "that never arrived"),
-            "duplicate_frames": ("frames", "that arrived once more"),
-            "reordered_frames": ("frames", "that arrived after one with a larger number"),
-            "foreign_frames": ("frames", "at the sink that are no test frames"),
-            "late_trial_frames": ("frames", "of an earlier trial"),
-            "forged_frames": ("frames", "with a wrong tag, in no other count; empty: frames had no tags"),
-            "kernel_dropped_frames": ("frames", "that the sink's kernel dropped in front of it"),
-            "loss_share": ("share", "lost / offered"),
-        },
-    ),
-    "listed_rates": Described(
-        "a platform and a rate of a list",
-        _names(
-            "platform workload parameters frame_size_bytes sources target_mbit_per_second flat_out blocks"
-            " offered_mean_mbit_per_second offered_low_mbit_per_second offered_high_mbit_per_second"
-            " forwarded_mean_mbit_per_second forwarded_low_mbit_per_second forwarded_high_mbit_per_second caveat"
-        ),
-        {
-            "target_mbit_per_second": ("Mbit/s", "the rate of the list, of all sources; empty: flat out"),
-            **_mbit("offered", "what was sent"),
-            **_mbit("forwarded", "what arrived"),
-        },
-    ),
-    "sources": Described(
-        "a platform and a number of sources",
-        _names(
-            "platform workload parameters frame_size_bytes sources blocks forwarded_at_most_mean_mbit_per_second"
-            " forwarded_at_most_low_mbit_per_second forwarded_at_most_high_mbit_per_second caveat"
-        ),
-        _mbit("forwarded_at_most", "the maximum of the sweep"),
-    ),
-    "pause_frames": Described(
-        "an interface and point, where its driver counts pause frames",
-        _names(
-            "trial block platform workload parameters point flat_out role where interface source received_frames"
-            " sent_frames caveat"
-        ),
-        {
-            "role": (_TEXT, "generator, sink or the guest's"),
-            "where": (_TEXT, "the agent that read its counters"),
-            "interface": (_TEXT, "the interface's name"),
-            "source": (_TEXT, "the traffic source whose way it is on"),
-            "received_frames": ("frames", "pause frames that it received"),
-            "sent_frames": ("frames", "pause frames that it sent"),
-        },
-    ),
     "clock": Described(
         "a trial that the outside clock and the guest's own clock timed",
         _names(
@@ -288,43 +215,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "low": ("`unit`", "the low end of the median's order-statistic interval"),
             "high": ("`unit`", "the high end of it"),
             "coverage": ("share", "the confidence that the interval really has"),
-        },
-    ),
-    "conditional_throughput": Described(
-        "a search and goal (NDR, PDR)",
-        _names(
-            "platform parameters goal loss_ratio exceed_ratio relative_width sum_seconds ended"
-            " conditional_throughput_frames_per_second lower_frames_per_second lower_trial_ns lower_trials"
-            " upper_frames_per_second upper_trial_ns upper_trials"
-        ),
-        {
-            "goal": (_TEXT, "ndr or pdr"),
-            "loss_ratio": ("share", "of frames that may be lost"),
-            "exceed_ratio": ("share", "of trials that may lose more"),
-            "relative_width": ("share", "how far apart the bounds may be at the end"),
-            "sum_seconds": ("s", "how long a bound's trials take together"),
-            "ended": (_TEXT, "why the search ended"),
-            "conditional_throughput_frames_per_second": ("frames/s", "what the lower bound forwards at the least"),
-            "lower_frames_per_second": ("frames/s", "the highest rate that keeps to the goal"),
-            "lower_trial_ns": ("ns", "how long each of its trials took"),
-            "lower_trials": (_COUNT, "how many"),
-            "upper_frames_per_second": ("frames/s", "the lowest rate that does not"),
-            "upper_trial_ns": ("ns", "how long each of its trials took"),
-            "upper_trials": (_COUNT, "how many"),
-        },
-    ),
-    "delay_below_pdr": Described(
-        "a platform and a share of its partial drop rate: the delay of all frames",
-        _names("platform parameters share_of_pdr rate p50_ns p90_ns p99_ns p99_9_ns samples lost_frames"),
-        {
-            "share_of_pdr": ("share", "of the partial drop rate that was sent"),
-            "rate": ("frames/s", "the rate that this is"),
-            "p50_ns": ("ns", "half of the frames took no longer"),
-            "p90_ns": ("ns", "90 % of them"),
-            "p99_ns": ("ns", "99 % of them"),
-            "p99_9_ns": ("ns", "99.9 % of them"),
-            "samples": ("frames", "whose delay was measured"),
-            "lost_frames": ("frames", "that never arrived"),
         },
     ),
     "then_and_now": Described(

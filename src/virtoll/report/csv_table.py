@@ -18,12 +18,6 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _END = re.compile(r"(^|_)(low|high)$")
 
 
-def mean_columns(what: str) -> tuple[str, str, str]:
-    """The names of the columns of a mean in Mbit/s."""
-    unit = "mbit_per_second"
-    return f"{what}_mean_{unit}", f"{what}_low_{unit}", f"{what}_high_{unit}"
-
-
 def mean_cells(estimate: Estimate | None) -> tuple[float | None, float | None, float | None]:
     """The mean and its interval, which one block has not."""
     if estimate is None:

@@ -6,7 +6,7 @@ statistic.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from virtoll.report import words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
-from virtoll.report.csv_table import record
+from virtoll.report.csv_table import CsvTable, record
 from virtoll.report.explanation import explanation_records
 from virtoll.report.gate import GateView
 from virtoll.report.guests_at_once import at_once_tables
@@ -32,6 +32,8 @@ from virtoll.stats.remaining import block_seconds
 from virtoll.stats.values import Task
 
 SCHEMA: Final = "virtoll-report"
+_TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
+"""Of the tables that the sections have; others are large."""
 VERSION: Final = 1  # another one where a key goes, or means something else; new keys may come without
 
 
@@ -52,7 +54,7 @@ def report_document(
     tables = {
         table.name: table.records()
         for table in (
-            *(table for section in SECTIONS for table in section.csv_tables(ReportInput(analysis))),
+            *_section_tables(ReportInput(analysis)),
             *at_once_tables(analysis),
             *hosts_tables(analysis),
         )
@@ -76,17 +78,19 @@ def report_document(
         ],
         "medians": median_records(analysis),
         "comparisons": tables["comparisons"],
-        "isolation": tables.get("isolation", []),
-        "neighbours": tables.get("neighbours", []),
-        "scale": tables.get("scale", []),
-        "groups": tables.get("groups", []),
-        "hosts": tables.get("hosts", []),
-        "host_variation": tables.get("host_variation", []),
+        **{name: tables.get(name, []) for name in _TABLES},
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
         "advice": None if advice is None else dict(advice.document),
         "gate": None if gate is None else dict(gate.document),
     }
+
+
+def _section_tables(source: ReportInput) -> Iterator[CsvTable]:
+    for section in SECTIONS:
+        for table in section.tables:
+            if table.name in _TABLES and (made := table.csv(source)) is not None:
+                yield made
 
 
 def ledger_document(analysis: Analysis, ledger: Sequence[Judged]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ The template (`templates/report.html.j2`) holds the words and the order; this mo
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtoll import units
@@ -13,7 +13,6 @@ from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
 from virtoll.report.claims import claims_context
-from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
 from virtoll.report.explanation import TABLE as EXPLANATION
 from virtoll.report.explanation import explanation_context
@@ -32,10 +31,8 @@ from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
-from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.equivalence import Equivalence
-from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
 # Characters of a reason in the answer, which is whole under Trials, and of a fact in a table, whose cell opens.
@@ -126,22 +123,16 @@ def _context(
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
         "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
-        "losses": list(_loss_rows(analysis)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
         "pair_matrix": _pair_matrix(analysis.equivalence),
         "fact_groups": _fact_groups(analysis.equivalence),
         "different_facts": _different_facts(analysis.equivalence),
         "equal_facts": [row for row in analysis.equivalence.rows if row.equal],
-        "point_lengths": " and ".join(
-            units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
-        ),
-        "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
         **{section.name: section.values(source) for section in SECTIONS},
         "at_once": at_once_context(analysis),
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),
-        "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
         "claims": claims,
@@ -218,43 +209,6 @@ def _clock_row(analysis: Analysis, index: int) -> TableRow:
     )
 
 
-def _loss_rows(analysis: Analysis) -> Iterable[TableRow]:
-    sizes = {task.parameters: task.size for task in analysis.tasks}
-    measured: dict[tuple[str, str, float | None], list[PointValue]] = {}
-    for one in analysis.points:
-        measured.setdefault((one.platform, one.parameters, one.intended_rate), []).append(one)
-    for curve, point in ((one, point) for one in analysis.curves for point in one.points):
-        own = measured[curve.platform, curve.parameters, point.intended_rate]
-        yield TableRow(
-            curve.platform,
-            (
-                Shown(sizes.get(curve.parameters, f"{curve.frame_size_bytes} B")),
-                Shown(_rate_name(point)),
-                Shown(_spread(point.offered)),
-                Shown(_spread(point.forwarded)),
-                Shown(units.percent(point.loss.median), f"{_between(point.loss.low, point.loss.high)}"),
-                Shown(str(sum(one.unsent_frames for one in own))),
-                Shown(str(sum(one.duplicate_frames + one.reordered_frames for one in own))),
-                Shown(str(sum(one.foreign_frames + one.late_trial_frames for one in own))),
-                Shown(_known_sum([one.forged_frames for one in own])),
-                Shown(str(point.blocks)),
-            ),
-        )
-
-
-def _known_sum(counts: Sequence[int | None]) -> str:
-    known = [count for count in counts if count is not None]
-    return str(sum(known)) if known else "–"
-
-
-def _rate_name(point: CurvePoint) -> str:
-    return "flat out" if point.intended_rate is None else units.count(point.intended_rate)
-
-
-def _spread(spread: Spread) -> str:
-    return units.count(spread.median)
-
-
 def _pair_matrix(report: Equivalence) -> list[TableRow]:
     """How many facts differ, for each pair; the diagonal is empty."""
     rows = []
@@ -269,7 +223,3 @@ def _pair_matrix(report: Equivalence) -> list[TableRow]:
                 cells.append(Shown(str(len(pair.different)), f"of {pair.compared}", kind, ", ".join(pair.different)))
         rows.append(TableRow(one, tuple(cells)))
     return rows
-
-
-def _between(low: float, high: float) -> str:
-    return f"{units.percent(low)} to {units.percent(high)}"

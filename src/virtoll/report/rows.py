@@ -1,10 +1,13 @@
 """Rows of text for the report's tables: what the templates print."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
 
 from virtoll.report import words
+from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.values import Task, places_of
 
 VERDICT_CLASS = {
     Verdict.SLOWER: "slower",
@@ -34,12 +37,43 @@ class Shown:
     value: float | None = None
 
 
+Known = TypeVar("Known")
+UNKNOWN: Final = Shown("–", kind="missing")
+"""A cell of which nothing is known."""
+
+
+def known(value: Known | None, text: Callable[[Known], str], small: str = "") -> Shown:
+    """A value in words; `UNKNOWN` if there is none."""
+    return UNKNOWN if value is None else Shown(text(value), small)
+
+
 @dataclass(frozen=True)
 class TableRow:
     """A row's head and cells."""
 
     head: str
     cells: tuple[Shown, ...]
+
+
+class OfCell(Protocol):
+    """A row of statistics about a platform and task."""
+
+    @property
+    def platform(self) -> str:
+        """The platform's label."""
+
+    @property
+    def task(self) -> Task:
+        """What it did."""
+
+
+CellRow = TypeVar("CellRow", bound=OfCell)
+
+
+def in_order(analysis: Analysis, rows: Iterable[CellRow]) -> list[CellRow]:
+    """By task and platform, as in every other table; a cell's own rows stay as they are."""
+    places = places_of(analysis.tasks)
+    return sorted(rows, key=lambda row: (places[row.task], analysis.platforms.index(row.platform)))
 
 
 def reasons(rows: Sequence[TableRow], platforms: Sequence[str]) -> list[tuple[str, str, str]]:

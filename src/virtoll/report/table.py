@@ -7,15 +7,26 @@ Main types: `Table` and `Column`. The CSV file, the rows for Python and docs/tab
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.report_input import ReportInput
+from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.values import Task
 
+
+class OfPlatform(Protocol):
+    """A row of statistics about a platform."""
+
+    @property
+    def platform(self) -> str:
+        """Its label."""
+
+
 Row = TypeVar("Row")
+PlatformRow = TypeVar("PlatformRow", bound=OfPlatform)
 Value = Callable[[Row], Any]
 """A cell of a row; None: it is empty."""
 
@@ -142,6 +153,28 @@ def of_comparison(names: str, comparison: Callable[[Row], Comparison]) -> tuple[
         return shared(name, lambda row: _OF_COMPARISON[name](comparison(row)))
 
     return tuple(map(column, names.split()))
+
+
+@dataclass(frozen=True)
+class WithCaveat(Generic[Row]):
+    """What was measured of a platform, and why its numbers are no measurements of speed; None: they are."""
+
+    measured: Row
+    caveat: str | None
+
+
+def with_caveats(analysis: Analysis, rows: Iterable[PlatformRow]) -> list[WithCaveat[PlatformRow]]:
+    """Each row with its platform's caveat."""
+    return [WithCaveat(row, analysis.caveats.get(row.platform)) for row in rows]
+
+
+def and_caveat(*columns: Column[Row]) -> tuple[Column[WithCaveat[Row]], ...]:
+    """These columns, and the caveat as the last."""
+
+    def of_measured(column: Column[Row]) -> Column[WithCaveat[Row]]:
+        return Column(column.name, column.unit, column.meaning, column.kind, lambda row: column.value(row.measured))
+
+    return (*map(of_measured, columns), shared("caveat", lambda row: row.caveat))
 
 
 _OF_COMPARISON: Final[Mapping[str, Callable[[Comparison], Any]]] = {

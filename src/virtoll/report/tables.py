@@ -4,16 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
-from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.hosts import hosts_tables
-from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
-from virtoll.report.pause_frames import pause_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.sections import SECTIONS
@@ -26,9 +23,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
 
     `ledger`: what the run says about claims; `beside`: what the papers have of it.
     """
-    yield _points(analysis)
-    yield from listed_rate_tables(analysis)
-    yield from pause_tables(analysis)
     yield _clock(analysis)
     yield from guest_tables(analysis)
     yield _equivalence(analysis)
@@ -38,68 +32,10 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from at_once_tables(analysis)
     yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)
-    yield from throughput_tables(analysis)
     yield from then_and_now_tables(beside)
     yield from claims_tables(ledger) if ledger else ()
     yield from paper_tables(analysis)
     yield from explanation_tables(analysis)
-
-
-def _points(analysis: Analysis) -> CsvTable:
-    header = (
-        "trial",
-        "block",
-        "platform",
-        "frame_size_bytes",
-        "point",
-        "flat_out",
-        "intended_rate_frames_per_second",
-        "duration_ns",
-        "offered_rate_frames_per_second",
-        "forwarded_rate_frames_per_second",
-        "intended_frames",
-        "offered_frames",
-        "unsent_frames",
-        "forwarded_frames",
-        "lost_frames",
-        "duplicate_frames",
-        "reordered_frames",
-        "foreign_frames",
-        "late_trial_frames",
-        "forged_frames",
-        "kernel_dropped_frames",
-        "loss_share",
-        "caveat",
-    )
-    rows = tuple(
-        (
-            one.trial,
-            one.block + 1,
-            one.platform,
-            one.frame_size_bytes,
-            one.place,
-            int(one.flat_out),
-            one.intended_rate,
-            one.duration_ns,
-            one.offered_rate,
-            one.forwarded_rate,
-            one.intended_frames,
-            one.offered_frames,
-            one.unsent_frames,
-            one.forwarded_frames,
-            one.lost_frames,
-            one.duplicate_frames,
-            one.reordered_frames,
-            one.foreign_frames,
-            one.late_trial_frames,
-            one.forged_frames,
-            one.kernel_dropped_frames,
-            one.loss,
-            analysis.caveats.get(one.platform),
-        )
-        for one in analysis.points
-    )
-    return CsvTable("points", header, rows)
 
 
 def _clock(analysis: Analysis) -> CsvTable:

@@ -5,24 +5,16 @@ from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.curves import CURVES
-from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.guests_at_once import AT_ONCE
-from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.over_vcpus import OVER_VCPUS
 from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.scaling import SCALING
-from virtoll.report.figures.sources import SOURCES
 from virtoll.report.figures.then_and_now import then_and_now_figures
-from virtoll.report.figures.throughput import THROUGHPUT
 from virtoll.report.sections import SECTIONS
 from virtoll.stats.analysis import Analysis
 
 FIGURES: dict[str, FigureSpec] = {
-    "forwarding": FORWARDING,
-    "listed_rates": LISTED_RATES,
-    "throughput": THROUGHPUT,
-    "sources": SOURCES,
     "scaling": SCALING,
     **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
     "guests-at-once": AT_ONCE,

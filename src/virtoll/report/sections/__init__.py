@@ -5,6 +5,14 @@ from typing import Final
 from virtoll.report.section import Section
 from virtoll.report.sections.cost import COST
 from virtoll.report.sections.evidence import EVIDENCE
+from virtoll.report.sections.forwarding import FORWARDING
 from virtoll.report.sections.isolation import ISOLATION
+from virtoll.report.sections.throughput import THROUGHPUT
 
-SECTIONS: Final[tuple[Section, ...]] = (COST, ISOLATION, EVIDENCE)
+SECTIONS: Final[tuple[Section, ...]] = (
+    COST,
+    FORWARDING,
+    THROUGHPUT,
+    ISOLATION,
+    EVIDENCE,
+)

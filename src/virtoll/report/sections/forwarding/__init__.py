@@ -1,0 +1,19 @@
+"""Forwarding: the packet path, its sweeps of rates, and the instrument that measured them."""
+
+from typing import Final
+
+from virtoll.report.section import Section
+from virtoll.report.sections.forwarding.figure import OFFERED
+from virtoll.report.sections.forwarding.listed_rates_figure import LISTED
+from virtoll.report.sections.forwarding.maximum_figure import MAXIMUM
+from virtoll.report.sections.forwarding.page import forwarding_values
+from virtoll.report.sections.forwarding.sources_figure import BY_SOURCES
+from virtoll.report.sections.forwarding.tables import LISTED_RATES, PAUSE_FRAMES, POINTS, SOURCES
+
+FORWARDING: Final = Section(
+    "forwarding",
+    "Packet path",
+    forwarding_values,
+    tables=(POINTS, LISTED_RATES, SOURCES, PAUSE_FRAMES),
+    figures={"forwarding": OFFERED, "listed_rates": LISTED, "throughput": MAXIMUM, "sources": BY_SOURCES},
+)

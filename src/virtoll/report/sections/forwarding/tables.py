@@ -1,0 +1,181 @@
+"""`points.csv`: the books of every point; `listed_rates.csv`, `sources.csv`: sweeps over a list; `pause_frames.csv`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from virtoll.report.report_input import ReportInput
+from virtoll.report.table import (
+    Column,
+    Row,
+    Table,
+    WithCaveat,
+    and_caveat,
+    count,
+    mean,
+    number,
+    shared,
+    text,
+    with_caveats,
+)
+from virtoll.stats.listed_rates import Accumulated, ListedCurve, ListedPoint
+from virtoll.stats.pause_frames import PauseCount, pause_counts
+from virtoll.stats.sweeps import PointValue
+
+
+@dataclass(frozen=True)
+class ListedRate:
+    """A platform's sweep over a list, and a point of it."""
+
+    curve: ListedCurve
+    point: ListedPoint
+
+    @property
+    def platform(self) -> str:
+        """The platform's label."""
+        return self.curve.platform
+
+
+def _points_of(source: ReportInput) -> Iterable[WithCaveat[PointValue]]:
+    return with_caveats(source.analysis, source.analysis.points)
+
+
+def _listed_of(source: ReportInput) -> Iterable[WithCaveat[ListedRate]] | None:
+    curves = source.analysis.listed_rates.curves
+    rates = [ListedRate(curve, point) for curve in curves for point in curve.points]
+    return with_caveats(source.analysis, rates) or None
+
+
+def _accumulated_of(source: ReportInput) -> Iterable[WithCaveat[Accumulated]] | None:
+    return with_caveats(source.analysis, source.analysis.listed_rates.accumulated) or None
+
+
+def _pauses_of(source: ReportInput) -> Iterable[WithCaveat[PauseCount]] | None:
+    analysis = source.analysis
+    return with_caveats(analysis, pause_counts(analysis.tasks, analysis.data.trials)) or None
+
+
+def _frames(name: str, meaning: str, value: Callable[[Row], int | None]) -> Column[Row]:
+    return number(name, "frames", meaning, value)
+
+
+def _of_sweep(sweep: Callable[[Row], ListedCurve | Accumulated]) -> tuple[Column[Row], ...]:
+    """Of each row's sweep: the platform, its task and its frames."""
+    return (
+        shared("platform", lambda row: sweep(row).platform),
+        shared("workload", lambda row: sweep(row).task.workload),
+        shared("parameters", lambda row: sweep(row).task.parameters),
+        shared("frame_size_bytes", lambda row: sweep(row).shape.frame_size_bytes),
+        shared("sources", lambda row: sweep(row).shape.sources),
+    )
+
+
+def _itself(sweep: Accumulated) -> Accumulated:
+    return sweep
+
+
+POINTS: Final = Table[WithCaveat[PointValue]](
+    "points",
+    "a point of a sweep: the books of its frames",
+    _points_of,
+    and_caveat(
+        shared("trial", lambda point: point.trial),
+        shared("block", lambda point: point.block + 1),
+        shared("platform", lambda point: point.platform),
+        shared("frame_size_bytes", lambda point: point.frame_size_bytes),
+        shared("point", lambda point: point.place),
+        shared("flat_out", lambda point: int(point.flat_out)),
+        number(
+            "intended_rate_frames_per_second",
+            "frames/s",
+            "the rate that was asked for; empty: flat out",
+            lambda point: point.intended_rate,
+        ),
+        number("duration_ns", "ns", "for how long it was to be sent", lambda point: point.duration_ns),
+        number(
+            "offered_rate_frames_per_second",
+            "frames/s",
+            "the rate that was really sent",
+            lambda point: point.offered_rate,
+        ),
+        number(
+            "forwarded_rate_frames_per_second",
+            "frames/s",
+            "the rate that arrived, first to last arrival",
+            lambda point: point.forwarded_rate,
+        ),
+        _frames("intended_frames", "offered + unsent", lambda point: point.intended_frames),
+        _frames("offered_frames", "sent; forwarded + lost", lambda point: point.offered_frames),
+        _frames("unsent_frames", "that the generator was too late for", lambda point: point.unsent_frames),
+        _frames("forwarded_frames", "that arrived, each once", lambda point: point.forwarded_frames),
+        _frames("lost_frames", "that never arrived", lambda point: point.lost_frames),
+        _frames("duplicate_frames", "that arrived once more", lambda point: point.duplicate_frames),
+        _frames(
+            "reordered_frames", "that arrived after one with a larger number", lambda point: point.reordered_frames
+        ),
+        _frames("foreign_frames", "at the sink that are no test frames", lambda point: point.foreign_frames),
+        _frames("late_trial_frames", "of an earlier trial", lambda point: point.late_trial_frames),
+        _frames(
+            "forged_frames",
+            "with a wrong tag, in no other count; empty: frames had no tags",
+            lambda point: point.forged_frames,
+        ),
+        _frames(
+            "kernel_dropped_frames",
+            "that the sink's kernel dropped in front of it",
+            lambda point: point.kernel_dropped_frames,
+        ),
+        number("loss_share", "share", "lost / offered", lambda point: point.loss),
+    ),
+)
+
+LISTED_RATES: Final = Table[WithCaveat[ListedRate]](
+    "listed_rates",
+    "a platform and a rate of a list",
+    _listed_of,
+    and_caveat(
+        *_of_sweep(lambda rate: rate.curve),
+        number(
+            "target_mbit_per_second",
+            "Mbit/s",
+            "the rate of the list, of all sources; empty: flat out",
+            lambda rate: rate.point.target_mbit_per_second,
+        ),
+        shared("flat_out", lambda rate: int(rate.point.target_mbit_per_second is None)),
+        shared("blocks", lambda rate: rate.point.blocks),
+        *mean("offered", "what was sent", lambda rate: rate.point.offered),
+        *mean("forwarded", "what arrived", lambda rate: rate.point.forwarded),
+    ),
+)
+
+SOURCES: Final = Table[WithCaveat[Accumulated]](
+    "sources",
+    "a platform and a number of sources",
+    _accumulated_of,
+    and_caveat(
+        *_of_sweep(_itself),
+        shared("blocks", lambda sweep: sweep.blocks),
+        *mean("forwarded_at_most", "the maximum of the sweep", lambda sweep: sweep.rate),
+    ),
+)
+
+PAUSE_FRAMES: Final = Table[WithCaveat[PauseCount]](
+    "pause_frames",
+    "an interface and point, where its driver counts pause frames",
+    _pauses_of,
+    and_caveat(
+        shared("trial", lambda pause: pause.trial),
+        shared("block", lambda pause: pause.block + 1),
+        shared("platform", lambda pause: pause.platform),
+        shared("workload", lambda pause: pause.task.workload),
+        shared("parameters", lambda pause: pause.task.parameters),
+        shared("point", lambda pause: pause.point),
+        shared("flat_out", lambda pause: int(pause.flat_out)),
+        text("role", "generator, sink or the guest's", lambda pause: pause.role),
+        text("where", "the agent that read its counters", lambda pause: pause.where),
+        text("interface", "the interface's name", lambda pause: pause.interface),
+        count("source", "the traffic source whose way it is on", lambda pause: pause.source),
+        _frames("received_frames", "pause frames that it received", lambda pause: pause.received_frames),
+        _frames("sent_frames", "pause frames that it sent", lambda pause: pause.sent_frames),
+    ),
+)
