@@ -252,41 +252,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
         },
     ),
     **{table.name: table for section in SECTIONS for table in section.tables},
-    "scale": Described(
-        "a platform, task and number of guests at once",
-        _names(
-            "platform guests vcpus memory_bytes workload parameters metric unit label trials each together"
-            " together_unit speedup jain slowest_to_fastest skew_share finished_ns cpu_ns_per_guest share low high"
-            " times_slower pairs p_adjusted verdict at_least margin smallest_detectable_factor reason caveat"
-        ),
-        {
-            "each": ("`unit`", "one guest's value: the median"),
-            "together": ("`together_unit`", "what all do together"),
-            "together_unit": (_TEXT, "the unit of it"),
-            "speedup": ("factor", "together, against one guest of that size in the same block"),
-            "slowest_to_fastest": ("factor", "how many times slower the slowest guest is than the fastest"),
-            "skew_share": ("share", "from the first job's begin to the last one's, of the shortest job"),
-            "finished_ns": ("ns", "from the first job's begin to the last one's end"),
-            "cpu_ns_per_guest": ("ns", "CPU time of a guest's processes on the host"),
-            "share": ("share", "performance relative to as many processes of the host"),
-        },
-    ),
-    "groups": Described(
-        "a platform and number of guests that were started at the same time",
-        _names(
-            "platform guests vcpus memory_bytes starts failed fastest_start_ns slowest_start_ns all_up_ns"
-            " held_bytes_per_guest taken_bytes_per_guest"
-        ),
-        {
-            "starts": (_COUNT, "how often they were started"),
-            "failed": (_COUNT, "of these, how often not all came up"),
-            "fastest_start_ns": ("ns", "the first guest's time to ready"),
-            "slowest_start_ns": ("ns", "the last one's"),
-            "all_up_ns": ("ns", "from the first start asked for until all could be used"),
-            "held_bytes_per_guest": ("bytes", "what a guest's own processes hold"),
-            "taken_bytes_per_guest": ("bytes", "what the host has less, for each guest; it may be negative"),
-        },
-    ),
     "scaling": Described(
         "a platform and a size of what a router has to hold: routes, routers, transmitters",
         _names(

@@ -19,7 +19,6 @@ from virtoll.report.claims import claims_document
 from virtoll.report.csv_table import record
 from virtoll.report.explanation import explanation_records
 from virtoll.report.gate import GateView
-from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.headline import host_line
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.report_input import ReportInput
@@ -54,7 +53,6 @@ def report_document(
         for table in (
             comparisons_table(analysis),
             *(table for section in SECTIONS for table in section.csv_tables(ReportInput(analysis))),
-            *at_once_tables(analysis),
             *hosts_tables(analysis),
         )
     }

@@ -24,7 +24,6 @@ from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import HEADINGS, FigureSpec
 from virtoll.report.gate import GateView
 from virtoll.report.guests import guests_context
-from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
@@ -86,6 +85,7 @@ def _context(
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
     claims = claims_context(ledger)
+    headings = HEADINGS.union(section.name for section in SECTIONS)
     cost = [_cost_row(analysis, task, compared) for task in analysis.tasks]
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
@@ -138,7 +138,7 @@ def _context(
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
-        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
+        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in headings)),
         "troubles": _troubles(analysis),
         "losses": list(_loss_rows(analysis)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
@@ -155,7 +155,6 @@ def _context(
         "wire": wire_context(analysis),
         "scaling": scaling_context(analysis),
         **{section.name: section.values(source) for section in SECTIONS},
-        "at_once": at_once_context(analysis),
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),
         "throughput": throughput_context(analysis),

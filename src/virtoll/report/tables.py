@@ -9,7 +9,6 @@ from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
-from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.over_parameters import parameter_tables
@@ -39,7 +38,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from hosts_tables(analysis)
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
-    yield from at_once_tables(analysis)
     yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)
     yield from throughput_tables(analysis)

@@ -8,10 +8,8 @@ from virtoll.report.figures.cost import COST
 from virtoll.report.figures.curves import CURVES
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
-from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
-from virtoll.report.figures.over_vcpus import OVER_VCPUS
 from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.sources import SOURCES
@@ -28,8 +26,6 @@ FIGURES: dict[str, FigureSpec] = {
     "sources": SOURCES,
     "scaling": SCALING,
     **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
-    "guests-at-once": AT_ONCE,
-    "over-vcpus": OVER_VCPUS,
     "clock": CLOCK,
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,

@@ -4,5 +4,6 @@ from typing import Final
 
 from virtoll.report.section import Section
 from virtoll.report.sections.isolation import ISOLATION
+from virtoll.report.sections.scale import SCALE
 
-SECTIONS: Final[tuple[Section, ...]] = (ISOLATION,)
+SECTIONS: Final[tuple[Section, ...]] = (ISOLATION, SCALE)
