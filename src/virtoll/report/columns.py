@@ -252,24 +252,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
         },
     ),
     **{table.name: table for section in SECTIONS for table in section.tables},
-    "scaling": Described(
-        "a platform and a size of what a router has to hold: routes, routers, transmitters",
-        _names(
-            "platform factor size parameters blocks rate_frames_per_second rate_low rate_high share_of_smallest"
-            " share_low share_high load_ns jain caveat"
-        ),
-        {
-            "factor": (_TEXT, "what has sizes"),
-            "size": (_COUNT, "how many"),
-            "rate_frames_per_second": ("frames/s", "the maximum forwarding rate: the median"),
-            "rate_low": ("frames/s", "the smallest of the blocks"),
-            "rate_high": ("frames/s", "the largest of the blocks"),
-            "share_of_smallest": ("share", "of the rate at the smallest size, by blocks"),
-            "share_low": ("share", "the smallest of the blocks"),
-            "share_high": ("share", "the largest of the blocks"),
-            "load_ns": ("ns", "how long loading the routes took, by the outside clock; empty: none"),
-        },
-    ),
     "curves": Described(
         "a platform and a value of a numeric parameter, where there are three or more",
         _names("platform workload metric unit parameter value others condition blocks median low high coverage caveat"),

@@ -29,7 +29,6 @@ from virtoll.report.page_parts import FigureView, browser_context, drawn_view, p
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
-from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
@@ -153,7 +152,6 @@ def _context(
             units.nanoseconds(one) for one in sorted({p.duration_ns for p in analysis.points})
         ),
         "wire": wire_context(analysis),
-        "scaling": scaling_context(analysis),
         **{section.name: section.values(source) for section in SECTIONS},
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),

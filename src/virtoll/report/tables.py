@@ -15,7 +15,6 @@ from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
 from virtoll.report.report_input import ReportInput
-from virtoll.report.scaling import scaling_tables
 from virtoll.report.sections import SECTIONS
 from virtoll.report.then_and_now import then_and_now_tables
 from virtoll.stats.analysis import Analysis
@@ -38,7 +37,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from hosts_tables(analysis)
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
-    yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)
     yield from throughput_tables(analysis)
     yield from then_and_now_tables(beside)

@@ -11,7 +11,6 @@ from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
 from virtoll.report.figures.paper_bars import BARS
-from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.sources import SOURCES
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.figures.throughput import THROUGHPUT
@@ -24,7 +23,6 @@ FIGURES: dict[str, FigureSpec] = {
     "listed_rates": LISTED_RATES,
     "throughput": THROUGHPUT,
     "sources": SOURCES,
-    "scaling": SCALING,
     **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
     "clock": CLOCK,
     "guests": GUESTS,

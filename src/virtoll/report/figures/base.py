@@ -26,7 +26,6 @@ HEADINGS: Final = frozenset(
         "cost",
         "forwarding",
         "listed rates",
-        "scaling",
         "paper",
         "parameters",
         "clock",
