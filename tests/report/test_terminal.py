@@ -33,7 +33,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.terminal import answer_text, printed
 
 from virtoll.cli.output import MOST_COLUMNS, columns, say_in_columns
-from virtoll.report.explanation import explanation_lines
+from virtoll.report.sections.explanation.page import explanation_lines
 from virtoll.report.sections.isolation.page import isolation_terminal
 from virtoll.report.sections.scale.page import at_once_terminal
 from virtoll.runfolder.conditions import Condition

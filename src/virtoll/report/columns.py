@@ -365,23 +365,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "share_high": ("share", "the high end of it"),
         },
     ),
-    "explanation": Described(
-        "a counter of an observed workload on a platform",
-        _names(
-            "platform workload parameters counter whose unit per value baseline_value difference_mean"
-            " difference_low difference_high trials caveat"
-        ),
-        {
-            "counter": (_TEXT, "what was counted, in words"),
-            "whose": (_TEXT, "of which processes or CPUs"),
-            "per": (_TEXT, "job or frame: what every value is of"),
-            "value": ("`unit`", "of the platform, a job or frame"),
-            "baseline_value": ("`unit`", "of the baseline"),
-            "difference_mean": ("`unit`", "what the platform has more"),
-            "difference_low": ("`unit`", "the low end of its interval; empty: one trial"),
-            "difference_high": ("`unit`", "the high end of it"),
-        },
-    ),
     "plan": Described(
         "a trial as it was planned, in that order",
         _names("trial block round warm_up platform workload parameters condition guests vcpus memory_bytes caveat"),

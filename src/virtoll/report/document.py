@@ -17,12 +17,12 @@ from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
 from virtoll.report.csv_table import record
-from virtoll.report.explanation import explanation_records
 from virtoll.report.gate import GateView
 from virtoll.report.headline import host_line
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
+from virtoll.report.sections.explanation.page import explanation_records
 from virtoll.report.tables import comparisons_table
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison

@@ -17,8 +17,6 @@ from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, rank
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
-from virtoll.report.explanation import TABLE as EXPLANATION
-from virtoll.report.explanation import explanation_context
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import HEADINGS, FigureSpec
@@ -30,6 +28,7 @@ from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.sections import SECTIONS
+from virtoll.report.sections.explanation import EXPLANATION
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
 from virtoll.report.wire import wire_context
@@ -159,10 +158,9 @@ def _context(
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
         "claims": claims,
-        "explanation": explanation_context(analysis),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
-        "tables": [name for name in tables if name != EXPLANATION],  # its own section links to it
+        "tables": [name for name in tables if name != EXPLANATION.name],  # its own section links to it
         "most_lines": _MOST_LINES,
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),

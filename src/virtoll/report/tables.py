@@ -7,7 +7,6 @@ from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row, times_slower
-from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.listed_rates import listed_rate_tables
@@ -42,7 +41,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from then_and_now_tables(beside)
     yield from claims_tables(ledger) if ledger else ()
     yield from paper_tables(analysis)
-    yield from explanation_tables(analysis)
     yield _plan(analysis)
     yield _commands(analysis)
 

@@ -3,8 +3,9 @@
 from typing import Final
 
 from virtoll.report.section import Section
+from virtoll.report.sections.explanation import EXPLANATION
 from virtoll.report.sections.isolation import ISOLATION
 from virtoll.report.sections.scale import SCALE
 from virtoll.report.sections.scaling import SCALING
 
-SECTIONS: Final[tuple[Section, ...]] = (SCALING, ISOLATION, SCALE)
+SECTIONS: Final[tuple[Section, ...]] = (SCALING, EXPLANATION, ISOLATION, SCALE)
