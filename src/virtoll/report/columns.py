@@ -13,12 +13,11 @@ from virtoll.report.sections import SECTIONS
 from virtoll.report.table import SHARED, Column, Table, ValueKind
 
 _TEXT: Final = ""  # of a column without a unit: a word or a text; the next ones: what else it may be
-_COUNT, _NUMBER, _LIST = "count", "number", "list"
+_COUNT, _LIST = "count", "list"
 _ANSWER: Final = "0 or 1"
 _KINDS: Final[Mapping[str, ValueKind]] = {
     _TEXT: ValueKind.TEXT,
     _COUNT: ValueKind.COUNT,
-    _NUMBER: ValueKind.NUMBER,
     _LIST: ValueKind.LIST,
     _ANSWER: ValueKind.ANSWER,
 }
@@ -45,7 +44,7 @@ class Described:
     def _columns(self) -> Iterator[Column[Any]]:
         for name in self.names:
             unit, meaning = self.own.get(name) or SHARED[name]
-            shown = "" if unit in {_COUNT, _NUMBER, _LIST} else unit
+            shown = "" if unit in {_COUNT, _LIST} else unit
             yield Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER), _no_value)
 
 
@@ -252,18 +251,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
         },
     ),
     **{table.name: table for section in SECTIONS for table in section.tables},
-    "curves": Described(
-        "a platform and a value of a numeric parameter, where there are three or more",
-        _names("platform workload metric unit parameter value others condition blocks median low high coverage caveat"),
-        {
-            "parameter": (_TEXT, "which parameter"),
-            "value": (_NUMBER, "its value, in the parameter's own unit"),
-            "others": (_TEXT, "the other parameters, which are the same along a curve"),
-            "low": ("`unit`", "the low end of the median's order-statistic interval"),
-            "high": ("`unit`", "the high end of it"),
-            "coverage": ("share", "the confidence that the interval really has"),
-        },
-    ),
     "conditional_throughput": Described(
         "a search and goal (NDR, PDR)",
         _names(

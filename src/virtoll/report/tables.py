@@ -10,7 +10,6 @@ from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.guest_tables import guest_tables
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.listed_rates import listed_rate_tables
-from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
 from virtoll.report.report_input import ReportInput
@@ -36,7 +35,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from hosts_tables(analysis)
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
-    yield from parameter_tables(analysis)
     yield from throughput_tables(analysis)
     yield from then_and_now_tables(beside)
     yield from claims_tables(ledger) if ledger else ()

@@ -5,7 +5,6 @@ from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
-from virtoll.report.figures.curves import CURVES
 from virtoll.report.figures.forwarding import FORWARDING
 from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.listed_rates import LISTED_RATES
@@ -32,7 +31,7 @@ FIGURES: dict[str, FigureSpec] = {
 
 SERIES: dict[str, FigureSeries] = {
     "bars": BARS,
-    "curves": CURVES,
+    **{name: series for section in SECTIONS for name, series in section.series.items()},
 }
 
 

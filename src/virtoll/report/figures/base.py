@@ -27,7 +27,6 @@ HEADINGS: Final = frozenset(
         "forwarding",
         "listed rates",
         "paper",
-        "parameters",
         "clock",
         "guests",
         "consolidation",

@@ -5,7 +5,8 @@ from typing import Final
 from virtoll.report.section import Section
 from virtoll.report.sections.explanation import EXPLANATION
 from virtoll.report.sections.isolation import ISOLATION
+from virtoll.report.sections.parameters import PARAMETERS
 from virtoll.report.sections.scale import SCALE
 from virtoll.report.sections.scaling import SCALING
 
-SECTIONS: Final[tuple[Section, ...]] = (SCALING, EXPLANATION, ISOLATION, SCALE)
+SECTIONS: Final[tuple[Section, ...]] = (SCALING, EXPLANATION, PARAMETERS, ISOLATION, SCALE)
