@@ -33,7 +33,7 @@ class CounterRow:
     @property
     def interval(self) -> Interval | None:
         """Of the difference."""
-        return self.counted.difference and self.counted.difference.interval
+        return None if self.counted.difference is None else self.counted.difference.interval
 
 
 def _rows(source: ReportInput) -> Iterable[CounterRow] | None:

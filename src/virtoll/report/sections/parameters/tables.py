@@ -28,7 +28,7 @@ class PointRow:
     @property
     def interval(self) -> Interval | None:
         """Of their median."""
-        return self.cell and self.cell.interval
+        return None if self.cell is None else self.cell.interval
 
 
 def _rows(source: ReportInput) -> Iterator[PointRow]:
