@@ -33,6 +33,9 @@ from virtoll.stats.values import Task
 SCHEMA: Final = "virtoll-report"
 VERSION: Final = 1  # another one where a key goes, or means something else; new keys may come without
 
+_TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
+"""Those of the report whose rows are in the document as well."""
+
 
 def report_document(
     analysis: Analysis,
@@ -48,14 +51,9 @@ def report_document(
 
     `advice`: on a user's needs, `gate`: on the run's thresholds; None where there are none.
     """
-    tables = {
-        table.name: table.records()
-        for table in (
-            comparisons_table(analysis),
-            *(table for section in SECTIONS for table in section.csv_tables(ReportInput(analysis))),
-            *hosts_tables(analysis),
-        )
-    }
+    source = ReportInput(analysis, ledger)
+    made = (table.csv(source) for section in SECTIONS for table in section.tables if table.name in _TABLES)
+    tables = {table.name: table.records() for table in (*made, *hosts_tables(analysis)) if table is not None}
     return {
         **_head(analysis),
         "run": _run(analysis, folder, page, damage),
@@ -74,13 +72,8 @@ def report_document(
             for one in analysis.cautions
         ],
         "medians": median_records(analysis),
-        "comparisons": tables["comparisons"],
-        "isolation": tables.get("isolation", []),
-        "neighbours": tables.get("neighbours", []),
-        "scale": tables.get("scale", []),
-        "groups": tables.get("groups", []),
-        "hosts": tables.get("hosts", []),
-        "host_variation": tables.get("host_variation", []),
+        "comparisons": comparison_records(analysis),
+        **{name: tables.get(name, []) for name in _TABLES},
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
         "advice": None if advice is None else dict(advice.document),
