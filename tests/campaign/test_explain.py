@@ -23,7 +23,7 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.experiment.selection import EVERYTHING, Selection
 from virtoll.report import report_document
 from virtoll.report.build import build_report, load_analysis
-from virtoll.report.explanation import explanation_lines
+from virtoll.report.sections.explanation.page import explanation_lines
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, differences
 from virtoll.stats.explanation import explanations

@@ -21,8 +21,8 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from virtoll.report import words
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.curves import Upright
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.sections.parameters.figure import Upright
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.over_parameters import ParameterPoint

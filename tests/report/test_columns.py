@@ -53,13 +53,12 @@ def made_in_code() -> Iterator[tuple[str, set[str]]]:
             for call in ast.walk(scope):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "CsvTable":
                     name, header = call.args[:2]
-                    of = name.value if isinstance(name, ast.Constant) else "explanation"
                     names = [one.id for one in ast.walk(header) if isinstance(one, ast.Name)]
                     spelt = constants(header)
                     for one in names:
                         spelt |= named.get((id(scope), one)) or named.get((id(tree), one), set())
-                    if isinstance(name, ast.Constant) or path.stem == "explanation":
-                        yield str(of), spelt
+                    if isinstance(name, ast.Constant):
+                        yield str(name.value), spelt
 
 
 def test_each_table_of_the_code_is_described() -> None:

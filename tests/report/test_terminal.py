@@ -33,9 +33,9 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.terminal import answer_text, printed
 
 from virtoll.cli.output import MOST_COLUMNS, columns, say_in_columns
-from virtoll.report.explanation import explanation_lines
-from virtoll.report.guests_at_once import at_once_terminal
+from virtoll.report.sections.explanation.page import explanation_lines
 from virtoll.report.sections.isolation.page import isolation_terminal
+from virtoll.report.sections.scale.page import at_once_terminal
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.explain_records import CounterReading, CounterSpan, ObservedTrial
 from virtoll.runfolder.scale import ScalePoint

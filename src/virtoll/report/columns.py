@@ -14,12 +14,11 @@ from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.report.table import SHARED, Column, Table, ValueKind, shared
 
 _TEXT: Final = ""  # of a column without a unit: a word or a text; the next ones: what else it may be
-_COUNT, _NUMBER, _LIST = "count", "number", "list"
+_COUNT, _LIST = "count", "list"
 _ANSWER: Final = "0 or 1"
 _KINDS: Final[Mapping[str, ValueKind]] = {
     _TEXT: ValueKind.TEXT,
     _COUNT: ValueKind.COUNT,
-    _NUMBER: ValueKind.NUMBER,
     _LIST: ValueKind.LIST,
     _ANSWER: ValueKind.ANSWER,
 }
@@ -46,7 +45,7 @@ class Described:
     def _columns(self) -> Iterator[Column[Any]]:
         for name in self.names:
             unit, meaning = self.own.get(name) or SHARED[name]
-            shown = "" if unit in {_COUNT, _NUMBER, _LIST} else unit
+            shown = "" if unit in {_COUNT, _LIST} else unit
             yield Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER), _no_value)
 
 
@@ -152,71 +151,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
         },
     ),
     **{table.name: table for section in SECTIONS for table in section.tables},
-    "scale": Described(
-        "a platform, task and number of guests at once",
-        _names(
-            "platform guests vcpus memory_bytes workload parameters metric unit label trials each together"
-            " together_unit speedup jain slowest_to_fastest skew_share finished_ns cpu_ns_per_guest share low high"
-            " times_slower pairs p_adjusted verdict at_least margin smallest_detectable_factor reason caveat"
-        ),
-        {
-            "each": ("`unit`", "one guest's value: the median"),
-            "together": ("`together_unit`", "what all do together"),
-            "together_unit": (_TEXT, "the unit of it"),
-            "speedup": ("factor", "together, against one guest of that size in the same block"),
-            "slowest_to_fastest": ("factor", "how many times slower the slowest guest is than the fastest"),
-            "skew_share": ("share", "from the first job's begin to the last one's, of the shortest job"),
-            "finished_ns": ("ns", "from the first job's begin to the last one's end"),
-            "cpu_ns_per_guest": ("ns", "CPU time of a guest's processes on the host"),
-            "share": ("share", "performance relative to as many processes of the host"),
-        },
-    ),
-    "groups": Described(
-        "a platform and number of guests that were started at the same time",
-        _names(
-            "platform guests vcpus memory_bytes starts failed fastest_start_ns slowest_start_ns all_up_ns"
-            " held_bytes_per_guest taken_bytes_per_guest"
-        ),
-        {
-            "starts": (_COUNT, "how often they were started"),
-            "failed": (_COUNT, "of these, how often not all came up"),
-            "fastest_start_ns": ("ns", "the first guest's time to ready"),
-            "slowest_start_ns": ("ns", "the last one's"),
-            "all_up_ns": ("ns", "from the first start asked for until all could be used"),
-            "held_bytes_per_guest": ("bytes", "what a guest's own processes hold"),
-            "taken_bytes_per_guest": ("bytes", "what the host has less, for each guest; it may be negative"),
-        },
-    ),
-    "scaling": Described(
-        "a platform and a size of what a router has to hold: routes, routers, transmitters",
-        _names(
-            "platform factor size parameters blocks rate_frames_per_second rate_low rate_high share_of_smallest"
-            " share_low share_high load_ns jain caveat"
-        ),
-        {
-            "factor": (_TEXT, "what has sizes"),
-            "size": (_COUNT, "how many"),
-            "rate_frames_per_second": ("frames/s", "the maximum forwarding rate: the median"),
-            "rate_low": ("frames/s", "the smallest of the blocks"),
-            "rate_high": ("frames/s", "the largest of the blocks"),
-            "share_of_smallest": ("share", "of the rate at the smallest size, by blocks"),
-            "share_low": ("share", "the smallest of the blocks"),
-            "share_high": ("share", "the largest of the blocks"),
-            "load_ns": ("ns", "how long loading the routes took, by the outside clock; empty: none"),
-        },
-    ),
-    "curves": Described(
-        "a platform and a value of a numeric parameter, where there are three or more",
-        _names("platform workload metric unit parameter value others condition blocks median low high coverage caveat"),
-        {
-            "parameter": (_TEXT, "which parameter"),
-            "value": (_NUMBER, "its value, in the parameter's own unit"),
-            "others": (_TEXT, "the other parameters, which are the same along a curve"),
-            "low": ("`unit`", "the low end of the median's order-statistic interval"),
-            "high": ("`unit`", "the high end of it"),
-            "coverage": ("share", "the confidence that the interval really has"),
-        },
-    ),
     "then_and_now": Described(
         "a number that a paper prints, and a platform of the run beside it",
         _names(
@@ -279,23 +213,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "share_of_baseline": ("share", "of the baseline's performance"),
             "share_low": ("share", "the low end of the share"),
             "share_high": ("share", "the high end of it"),
-        },
-    ),
-    "explanation": Described(
-        "a counter of an observed workload on a platform",
-        _names(
-            "platform workload parameters counter whose unit per value baseline_value difference_mean"
-            " difference_low difference_high trials caveat"
-        ),
-        {
-            "counter": (_TEXT, "what was counted, in words"),
-            "whose": (_TEXT, "of which processes or CPUs"),
-            "per": (_TEXT, "job or frame: what every value is of"),
-            "value": ("`unit`", "of the platform, a job or frame"),
-            "baseline_value": ("`unit`", "of the baseline"),
-            "difference_mean": ("`unit`", "what the platform has more"),
-            "difference_low": ("`unit`", "the low end of its interval; empty: one trial"),
-            "difference_high": ("`unit`", "the high end of it"),
         },
     ),
     "runs": Described(

@@ -6,7 +6,7 @@ statistic.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +16,14 @@ from virtoll.report import words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
-from virtoll.report.csv_table import CsvTable, record
-from virtoll.report.explanation import explanation_records
+from virtoll.report.csv_table import record
 from virtoll.report.gate import GateView
-from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.headline import host_line
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.cost.tables import COMPARISONS
+from virtoll.report.sections.explanation.page import explanation_records
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.ranking import Placed, Ranking
@@ -32,9 +31,10 @@ from virtoll.stats.remaining import block_seconds
 from virtoll.stats.values import Task
 
 SCHEMA: Final = "virtoll-report"
-_TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
-"""Of the tables that the sections have; others are large."""
 VERSION: Final = 1  # another one where a key goes, or means something else; new keys may come without
+
+_TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
+"""Those of the report whose rows are in the document as well."""
 
 
 def report_document(
@@ -51,14 +51,9 @@ def report_document(
 
     `advice`: on a user's needs, `gate`: on the run's thresholds; None where there are none.
     """
-    tables = {
-        table.name: table.records()
-        for table in (
-            *_section_tables(ReportInput(analysis)),
-            *at_once_tables(analysis),
-            *hosts_tables(analysis),
-        )
-    }
+    source = ReportInput(analysis, ledger)
+    made = (table.csv(source) for section in SECTIONS for table in section.tables if table.name in _TABLES)
+    tables = {table.name: table.records() for table in (*made, *hosts_tables(analysis)) if table is not None}
     return {
         **_head(analysis),
         "run": _run(analysis, folder, page, damage),
@@ -77,20 +72,13 @@ def report_document(
             for one in analysis.cautions
         ],
         "medians": median_records(analysis),
-        "comparisons": tables["comparisons"],
+        "comparisons": comparison_records(analysis),
         **{name: tables.get(name, []) for name in _TABLES},
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
         "advice": None if advice is None else dict(advice.document),
         "gate": None if gate is None else dict(gate.document),
     }
-
-
-def _section_tables(source: ReportInput) -> Iterator[CsvTable]:
-    for section in SECTIONS:
-        for table in section.tables:
-            if table.name in _TABLES and (made := table.csv(source)) is not None:
-                yield made
 
 
 def ledger_document(analysis: Analysis, ledger: Sequence[Judged]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.report import headline, words
-from virtoll.report.guests_at_once import together_words
 from virtoll.report.papers import paper_context
 from virtoll.report.sections.isolation.page import isolated_tasks
+from virtoll.report.sections.scale.page import together_words
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison

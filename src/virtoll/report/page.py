@@ -14,21 +14,18 @@ from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
 from virtoll.report.claims import claims_context
 from virtoll.report.drawing import Drawing
-from virtoll.report.explanation import TABLE as EXPLANATION
-from virtoll.report.explanation import explanation_context
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import HEADINGS, FigureSpec
 from virtoll.report.gate import GateView
 from virtoll.report.guests import guests_context
-from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow
-from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
+from virtoll.report.sections.explanation import EXPLANATION
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
 from virtoll.stats.analysis import Analysis
@@ -78,6 +75,7 @@ def _context(
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
     claims = claims_context(ledger)
+    headings = HEADINGS.union(section.name for section in SECTIONS)
     return {
         "analysis": analysis,
         "manifest": manifest,
@@ -122,24 +120,21 @@ def _context(
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
-        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
+        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in headings)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
         "pair_matrix": _pair_matrix(analysis.equivalence),
         "fact_groups": _fact_groups(analysis.equivalence),
         "different_facts": _different_facts(analysis.equivalence),
         "equal_facts": [row for row in analysis.equivalence.rows if row.equal],
-        "scaling": scaling_context(analysis),
         **{section.name: section.values(source) for section in SECTIONS},
-        "at_once": at_once_context(analysis),
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),
         "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
         "claims": claims,
-        "explanation": explanation_context(analysis),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
-        "tables": [name for name in tables if name != EXPLANATION],  # its own section links to it
+        "tables": [name for name in tables if name != EXPLANATION.name],  # its own section links to it
         "most_lines": _MOST_LINES,
     }
 

@@ -146,11 +146,15 @@ def of_task(task: Callable[[Row], Task]) -> tuple[Column[Row], ...]:
     )
 
 
-def of_comparison(names: str, comparison: Callable[[Row], Comparison]) -> tuple[Column[Row], ...]:
-    """These columns of each row's comparison, of those in `_OF_COMPARISON`."""
+def of_comparison(names: str, comparison: Callable[[Row], Comparison | None]) -> tuple[Column[Row], ...]:
+    """These columns of each row's comparison, of those in `_OF_COMPARISON`; empty if the row has none."""
 
     def column(name: str) -> Column[Row]:
-        return shared(name, lambda row: _OF_COMPARISON[name](comparison(row)))
+        def value(row: Row) -> Any:
+            compared = comparison(row)
+            return None if compared is None else _OF_COMPARISON[name](compared)
+
+        return shared(name, value)
 
     return tuple(map(column, names.split()))
 

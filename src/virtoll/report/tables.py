@@ -5,14 +5,10 @@ from collections.abc import Iterator, Sequence
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.claims import claims_tables
 from virtoll.report.csv_table import CsvTable, Row
-from virtoll.report.explanation import explanation_tables
 from virtoll.report.guest_tables import guest_tables
-from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.hosts import hosts_tables
-from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
 from virtoll.report.report_input import ReportInput
-from virtoll.report.scaling import scaling_tables
 from virtoll.report.sections import SECTIONS
 from virtoll.report.then_and_now import then_and_now_tables
 from virtoll.stats.analysis import Analysis
@@ -29,13 +25,9 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from hosts_tables(analysis)
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
-    yield from at_once_tables(analysis)
-    yield from scaling_tables(analysis)
-    yield from parameter_tables(analysis)
     yield from then_and_now_tables(beside)
     yield from claims_tables(ledger) if ledger else ()
     yield from paper_tables(analysis)
-    yield from explanation_tables(analysis)
 
 
 def _clock(analysis: Analysis) -> CsvTable:

@@ -49,7 +49,7 @@ _GENERATOR_BOUND = "generator-bound"
 
 
 def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) -> "list[RenderableType]":
-    """The answer of a run, but for one of several guests at once, whose own is in `guests_at_once`.
+    """The answer of a run, but for one of several guests at once, whose own is in `sections/scale`.
 
     `damage`: what of the run folder is not as it was when the run ended.
     """

@@ -50,6 +50,11 @@ class Step:
         """The median over blocks."""
         return statistics.median(self.ratios) if self.ratios else None
 
+    @property
+    def median_load_ns(self) -> int | None:
+        """The upper median of `load_ns`; None: no table was loaded."""
+        return statistics.median_high(self.load_ns) if self.load_ns else None
+
 
 @dataclass(frozen=True)
 class Scaling:

@@ -4,21 +4,14 @@ from virtoll.claims import NO_PAPER, ThenAndNow
 from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
-from virtoll.report.figures.curves import CURVES
 from virtoll.report.figures.guests import GUESTS
-from virtoll.report.figures.guests_at_once import AT_ONCE
-from virtoll.report.figures.over_vcpus import OVER_VCPUS
 from virtoll.report.figures.paper_bars import BARS
-from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.sections import SECTIONS
 from virtoll.stats.analysis import Analysis
 
 FIGURES: dict[str, FigureSpec] = {
-    "scaling": SCALING,
     **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
-    "guests-at-once": AT_ONCE,
-    "over-vcpus": OVER_VCPUS,
     "clock": CLOCK,
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,
@@ -26,7 +19,7 @@ FIGURES: dict[str, FigureSpec] = {
 
 SERIES: dict[str, FigureSeries] = {
     "bars": BARS,
-    "curves": CURVES,
+    **{name: series for section in SECTIONS for name, series in section.series.items()},
 }
 
 

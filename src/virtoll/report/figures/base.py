@@ -26,11 +26,7 @@ HEADINGS: Final = frozenset(
         "cost",
         "forwarding",
         "listed rates",
-        "scaling",
-        "isolation",
         "paper",
-        "parameters",
-        "scale",
         "clock",
         "guests",
         "consolidation",
@@ -38,7 +34,7 @@ HEADINGS: Final = frozenset(
         "order",
     }
 )
-"""Parts of the page whose figures stand among tables and prose of their own (`templates/`)."""
+"""Parts of the page beside `sections/` whose figures stand among tables and prose (`templates/`)."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +44,8 @@ class FigureSpec:
     `draw`: as wide as asked for. `in_a_column`: whether it can be read at the width of one column of a paper; else it
     takes both. `stacks`: its panels then stand one below the other on a narrow screen, as wide as a column.
 
-    `section`: where on the page: one of `HEADINGS`, or the heading of a section that the figures of that name have to
-    themselves.
+    `section`: where on the page: one of `sections.SECTIONS` or of `HEADINGS`, or the heading of a section that the
+    figures of that name have to themselves.
     """
 
     title: str

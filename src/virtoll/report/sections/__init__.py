@@ -5,14 +5,22 @@ from typing import Final
 from virtoll.report.section import Section
 from virtoll.report.sections.cost import COST
 from virtoll.report.sections.evidence import EVIDENCE
+from virtoll.report.sections.explanation import EXPLANATION
 from virtoll.report.sections.forwarding import FORWARDING
 from virtoll.report.sections.isolation import ISOLATION
+from virtoll.report.sections.parameters import PARAMETERS
+from virtoll.report.sections.scale import SCALE
+from virtoll.report.sections.scaling import SCALING
 from virtoll.report.sections.throughput import THROUGHPUT
 
 SECTIONS: Final[tuple[Section, ...]] = (
     COST,
     FORWARDING,
+    SCALING,
     THROUGHPUT,
+    EXPLANATION,
+    PARAMETERS,
     ISOLATION,
+    SCALE,
     EVIDENCE,
 )

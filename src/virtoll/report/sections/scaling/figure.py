@@ -113,4 +113,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no routing table, virtual routers or transmitters were measured at two sizes in this run"
 
 
-SCALING = FigureSpec("Routing tables, and guests side by side", caption, draw, why_not, section="scaling")
+RATES = FigureSpec("Routing tables, and guests side by side", caption, draw, why_not, section="scaling")

@@ -1,0 +1,81 @@
+"""`explanation.csv`: a row a counter of each workload and platform, also those whose difference may be zero."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from virtoll.report.report_input import ReportInput
+from virtoll.report.sections.explanation.page import explained
+from virtoll.report.table import Table, number, shared, text
+from virtoll.runfolder.explain_records import Counter, counter
+from virtoll.stats.explanation import Counted, Explanation
+from virtoll.stats.intervals import Interval
+
+
+@dataclass(frozen=True)
+class CounterRow:
+    """A counter of what was observed, and why its platform's numbers are no measurements of speed; None: they are."""
+
+    explanation: Explanation
+    counted: Counted
+    caveat: str | None
+
+    @property
+    def counter(self) -> Counter:
+        """The counter's entry."""
+        return counter(self.counted.name)[0]
+
+    @property
+    def words(self) -> str:
+        """The counter in words."""
+        return self.counter.words(counter(self.counted.name)[1])
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the difference."""
+        return None if self.counted.difference is None else self.counted.difference.interval
+
+
+def _rows(source: ReportInput) -> Iterable[CounterRow] | None:
+    every = explained(source.analysis)
+    return _counter_rows(every, source.analysis.caveats) if every else None
+
+
+def _counter_rows(every: Iterable[Explanation], caveats: Mapping[str, str]) -> Iterator[CounterRow]:
+    for explanation in every:
+        caveat = caveats.get(explanation.platform)
+        for counted in (*explanation.different, *explanation.single, *explanation.open, *explanation.only_here):
+            yield CounterRow(explanation, counted, caveat)
+
+
+COUNTERS: Final = Table[CounterRow](
+    "explanation",
+    "a counter of an observed workload on a platform",
+    _rows,
+    (
+        shared("platform", lambda row: row.explanation.platform),
+        shared("workload", lambda row: row.explanation.workload),
+        shared("parameters", lambda row: row.explanation.parameters),
+        text("counter", "what was counted, in words", lambda row: row.words),
+        text("whose", "of which processes or CPUs", lambda row: row.counter.whose),
+        shared("unit", lambda row: row.counter.unit or "events"),
+        text("per", "job or frame: what every value is of", lambda row: row.explanation.unit),
+        number("value", "`unit`", "of the platform, a job or frame", lambda row: row.counted.each),
+        number("baseline_value", "`unit`", "of the baseline", lambda row: row.counted.baseline),
+        number(
+            "difference_mean",
+            "`unit`",
+            "what the platform has more",
+            lambda row: row.counted.difference and row.counted.difference.value,
+        ),
+        number(
+            "difference_low",
+            "`unit`",
+            "the low end of its interval; empty: one trial",
+            lambda row: row.interval and row.interval.low,
+        ),
+        number("difference_high", "`unit`", "the high end of it", lambda row: row.interval and row.interval.high),
+        shared("trials", lambda row: row.counted.trials),
+        shared("caveat", lambda row: row.caveat),
+    ),
+)

@@ -1,0 +1,49 @@
+"""How rates go with routes and with guests side by side, for the page."""
+
+from typing import Any
+
+from virtoll import units
+from virtoll.report import words
+from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import Shown, TableRow
+from virtoll.stats.scaling import FACTORS, Scaling, Step
+
+_UNKNOWN = Shown("–", kind="missing")
+
+
+def scaling_values(source: ReportInput) -> dict[str, Any]:
+    """What the template prints: for each factor the rows of all its steps."""
+    factors = []
+    for factor, title in FACTORS.items():
+        scalings = [scaling for scaling in source.analysis.scalings if scaling.factor == factor]
+        rows = [_row(scaling, step) for scaling in scalings for step in scaling.steps]
+        if rows:
+            factors.append({"name": factor, "title": title, "rows": rows, "side_by_side": factor != "routes"})
+    return {"factors": factors}
+
+
+def _row(scaling: Scaling, step: Step) -> TableRow:
+    last: tuple[Shown, ...]
+    if step.factor == "routes":
+        last = (_UNKNOWN if step.median_load_ns is None else Shown(units.nanoseconds(step.median_load_ns)),)
+    else:
+        last = (
+            Shown(", ".join(map(units.count, step.shares))) if step.shares else _UNKNOWN,
+            Shown(f"{step.jain:.4f}") if step.jain is not None else _UNKNOWN,
+        )
+    return TableRow(
+        scaling.platform,
+        (
+            Shown(f"{step.size:,}".replace(",", "\u00a0"), scaling.words),
+            Shown(units.count(step.rate), f"{units.count(min(step.rates))} to {units.count(max(step.rates))}"),
+            _ratio(step),
+            *last,
+        ),
+    )
+
+
+def _ratio(step: Step) -> Shown:
+    if step.ratio is None:
+        return _UNKNOWN
+    low, high = min(step.ratios), max(step.ratios)
+    return Shown(units.percent_estimate(step.ratio), f"{words.between(low, high)}, n = {len(step.ratios)}")
