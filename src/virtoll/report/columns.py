@@ -159,22 +159,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "sent_frames": ("frames", "pause frames that it sent"),
         },
     ),
-    "clock": Described(
-        "a trial that the outside clock and the guest's own clock timed",
-        _names(
-            "trial block platform workload method outside_ns guest_ns error_estimate_ns relative_error"
-            " relative_estimate within_estimate caveat"
-        ),
-        {
-            "method": (_TEXT, "icmp: marks on their own link; channel: the agent's"),
-            "outside_ns": ("ns", "the duration by the outside clock"),
-            "guest_ns": ("ns", "the same by the guest's clock"),
-            "error_estimate_ns": ("ns", "how wrong the outside duration may be"),
-            "relative_error": ("share", "(guest - outside) / outside; positive: the guest's clock runs fast"),
-            "relative_estimate": ("share", "error estimate / outside"),
-            "within_estimate": (_ANSWER, "whether the difference is within the estimate"),
-        },
-    ),
     "guests": Described(
         "a guest's start",
         _names(

@@ -6,7 +6,7 @@ statistic.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from virtoll.report import words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
-from virtoll.report.csv_table import record
+from virtoll.report.csv_table import CsvTable, record
 from virtoll.report.explanation import explanation_records
 from virtoll.report.gate import GateView
 from virtoll.report.guests_at_once import at_once_tables
@@ -33,6 +33,8 @@ from virtoll.stats.values import Task
 
 SCHEMA: Final = "virtoll-report"
 VERSION: Final = 1  # another one where a key goes, or means something else; new keys may come without
+_TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
+"""Tables whose rows the document has, each under its name."""
 
 
 def report_document(
@@ -49,15 +51,7 @@ def report_document(
 
     `advice`: on a user's needs, `gate`: on the run's thresholds; None where there are none.
     """
-    tables = {
-        table.name: table.records()
-        for table in (
-            comparisons_table(analysis),
-            *(table for section in SECTIONS for table in section.csv_tables(ReportInput(analysis))),
-            *at_once_tables(analysis),
-            *hosts_tables(analysis),
-        )
-    }
+    tables = {table.name: table.records() for table in _tables(analysis)}
     return {
         **_head(analysis),
         "run": _run(analysis, folder, page, damage),
@@ -76,18 +70,25 @@ def report_document(
             for one in analysis.cautions
         ],
         "medians": median_records(analysis),
-        "comparisons": tables["comparisons"],
-        "isolation": tables.get("isolation", []),
-        "neighbours": tables.get("neighbours", []),
-        "scale": tables.get("scale", []),
-        "groups": tables.get("groups", []),
-        "hosts": tables.get("hosts", []),
-        "host_variation": tables.get("host_variation", []),
+        "comparisons": comparison_records(analysis),
+        **{name: tables.get(name, []) for name in _TABLES},
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
         "advice": None if advice is None else dict(advice.document),
         "gate": None if gate is None else dict(gate.document),
     }
+
+
+def _tables(analysis: Analysis) -> Iterator[CsvTable]:
+    """Those of `_TABLES` that the run has; the others, which may be large, are not made."""
+    source = ReportInput(analysis)
+    yield from at_once_tables(analysis)
+    yield from hosts_tables(analysis)
+    for section in SECTIONS:
+        for table in section.tables:
+            rows = table.csv(source) if table.name in _TABLES else None
+            if rows is not None:
+                yield rows
 
 
 def ledger_document(analysis: Analysis, ledger: Sequence[Judged]) -> dict[str, Any]:

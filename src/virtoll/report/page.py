@@ -138,10 +138,9 @@ def _context(
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
-        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
+        "own_sections": _own_sections(specs.values()),
         "troubles": _troubles(analysis),
         "losses": list(_loss_rows(analysis)),
-        "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
         "pair_matrix": _pair_matrix(analysis.equivalence),
         "fact_groups": _fact_groups(analysis.equivalence),
         "different_facts": _different_facts(analysis.equivalence),
@@ -170,6 +169,12 @@ def _context(
         "coverages": _coverages(analysis),
         "methods": sorted({one.interval.method for one in analysis.comparisons if one.interval}),
     }
+
+
+def _own_sections(figures: Iterable[FigureSpec]) -> list[str]:
+    """Headings of sections that have figures alone."""
+    headings = HEADINGS | {section.name for section in SECTIONS}
+    return list(dict.fromkeys(figure.section for figure in figures if figure.section not in headings))
 
 
 def _exported(exports: Exports) -> dict[str, Any]:
@@ -264,32 +269,6 @@ def _detectable_row(one: Detectable) -> TableRow:
             Shown(words.smallest(one.factor)),
             Shown(words.joined(words.smallest(one.low), words.smallest(one.high))),
             Shown(str(one.count)),
-        ),
-    )
-
-
-def _clock_row(analysis: Analysis, index: int) -> TableRow:
-    clock = analysis.clocks[index]
-    ppm = units.parts_per_million
-    methods = ", ".join(sorted({reading.method for reading in clock.readings}))
-    slope = clock.slope
-    if slope is None:
-        rate, marks = Shown("–", hint=clock.why_no_slope), Shown("–")
-    else:
-        between = f"{ppm(slope.low)} to {ppm(slope.high)}"
-        rate = Shown(ppm(slope.rate), between, "slower" if clock.wrong else "same")
-        marks = Shown(units.nanoseconds(slope.marks_ns).replace("-", "−"))
-    return TableRow(
-        clock.platform,
-        (
-            rate,
-            marks,
-            Shown(clock.words, clock.why_no_slope),
-            Shown(ppm(clock.median)),
-            Shown(f"{ppm(clock.low)} to {ppm(clock.high)}"),
-            Shown("±" + ppm(clock.estimate).lstrip("+")),
-            Shown(str(len(clock.readings))),
-            Shown(methods),
         ),
     )
 

@@ -33,7 +33,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield _points(analysis)
     yield from listed_rate_tables(analysis)
     yield from pause_tables(analysis)
-    yield _clock(analysis)
     yield from guest_tables(analysis)
     yield _equivalence(analysis)
     yield from hosts_tables(analysis)
@@ -233,42 +232,6 @@ def _points(analysis: Analysis) -> CsvTable:
         for one in analysis.points
     )
     return CsvTable("points", header, rows)
-
-
-def _clock(analysis: Analysis) -> CsvTable:
-    header = (
-        "trial",
-        "block",
-        "platform",
-        "workload",
-        "method",
-        "outside_ns",
-        "guest_ns",
-        "error_estimate_ns",
-        "relative_error",
-        "relative_estimate",
-        "within_estimate",
-        "caveat",
-    )
-    readings = sorted((one for clock in analysis.clocks for one in clock.readings), key=lambda one: one.trial)
-    rows = tuple(
-        (
-            one.trial,
-            one.block + 1,
-            one.platform,
-            one.workload,
-            one.method,
-            one.outside_ns,
-            one.guest_ns,
-            one.error_estimate_ns,
-            one.error,
-            one.estimate,
-            int(one.within),
-            analysis.caveats.get(one.platform),
-        )
-        for one in readings
-    )
-    return CsvTable("clock", header, rows)
 
 
 def _equivalence(analysis: Analysis) -> CsvTable:

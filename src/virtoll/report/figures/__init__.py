@@ -2,7 +2,6 @@
 
 from virtoll.claims import NO_PAPER, ThenAndNow
 from virtoll.report.figures.base import FigureSeries, FigureSpec
-from virtoll.report.figures.clock import CLOCK
 from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
 from virtoll.report.figures.curves import CURVES
@@ -30,7 +29,6 @@ FIGURES: dict[str, FigureSpec] = {
     **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
     "guests-at-once": AT_ONCE,
     "over-vcpus": OVER_VCPUS,
-    "clock": CLOCK,
     "guests": GUESTS,
     "consolidation": CONSOLIDATION,
     "order": ORDER,
