@@ -159,52 +159,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "sent_frames": ("frames", "pause frames that it sent"),
         },
     ),
-    "guests": Described(
-        "a guest's start",
-        _names(
-            "boot platform block status ready_ns spawn_ns kernel_ns init_ns harness_ns idle_bytes after_work_bytes"
-            " idle_charged_bytes idle_files_bytes idle_shared_bytes caveat"
-        ),
-        {
-            "boot": (_TEXT, "the start's name in the run folder"),
-            "ready_ns": ("ns", "from the start until the agent answers"),
-            "spawn_ns": ("ns", "of it, all before the guest's own kernel or first program: monitor, firmware, engine"),
-            "kernel_ns": (
-                "ns",
-                "of it, the guest's own kernel until its first program; empty on the host's kernel",
-            ),
-            "init_ns": ("ns", "of it, the agent's own way"),
-            "harness_ns": ("ns", "of it, Virtoll's own; the column is there where it was measured"),
-            "idle_bytes": ("bytes", "memory (PSS and page tables) of the guest's processes, when ready"),
-            "after_work_bytes": ("bytes", "the same at the block's end"),
-            "idle_charged_bytes": ("bytes", "what the guest's cgroup was charged, when ready"),
-            "idle_files_bytes": ("bytes", "of it, files in the page cache"),
-            "idle_shared_bytes": ("bytes", "memory of daemons that serve several guests"),
-        },
-    ),
-    "host-cpu": Described(
-        "a trial around which the CPU time of the guest's processes was read",
-        _names("trial block platform workload status used_ns forwarded_frames caveat"),
-        {
-            "used_ns": ("ns", "CPU time of the guest's processes on the host"),
-            "forwarded_frames": ("frames", "forwarded meanwhile; empty: no frames were sent"),
-        },
-    ),
-    "consolidation": Described(
-        "a step of a consolidation series: one idle guest more",
-        _names(
-            "platform step status guests available_before_bytes available_bytes processes_bytes shared_bytes reason"
-            " caveat"
-        ),
-        {
-            "step": (_COUNT, "from 1"),
-            "status": (_TEXT, "ok, failed or stopped"),
-            "available_before_bytes": ("bytes", "the host's available memory before the start"),
-            "available_bytes": ("bytes", "the same after it"),
-            "processes_bytes": ("bytes", "memory of all guests' processes"),
-            "shared_bytes": ("bytes", "memory of daemons that serve several guests"),
-        },
-    ),
     "equivalence": Described(
         "a fact, measured inside each guest; a column for each platform, by its label, follows",
         _names("fact equal"),

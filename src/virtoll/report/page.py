@@ -23,7 +23,6 @@ from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import HEADINGS, FigureSpec
 from virtoll.report.gate import GateView
-from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
@@ -158,7 +157,6 @@ def _context(
         "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),
         "throughput": throughput_context(analysis),
-        "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
         "claims": claims,
         "explanation": explanation_context(analysis),

@@ -8,7 +8,6 @@ from virtoll.report.claims import claims_tables
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.explanation import explanation_tables
-from virtoll.report.guest_tables import guest_tables
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.listed_rates import listed_rate_tables
@@ -33,7 +32,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield _points(analysis)
     yield from listed_rate_tables(analysis)
     yield from pause_tables(analysis)
-    yield from guest_tables(analysis)
     yield _equivalence(analysis)
     yield from hosts_tables(analysis)
     for section in SECTIONS:

@@ -2,11 +2,9 @@
 
 from virtoll.claims import NO_PAPER, ThenAndNow
 from virtoll.report.figures.base import FigureSeries, FigureSpec
-from virtoll.report.figures.consolidation import CONSOLIDATION
 from virtoll.report.figures.cost import COST
 from virtoll.report.figures.curves import CURVES
 from virtoll.report.figures.forwarding import FORWARDING
-from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
@@ -29,8 +27,6 @@ FIGURES: dict[str, FigureSpec] = {
     **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
     "guests-at-once": AT_ONCE,
     "over-vcpus": OVER_VCPUS,
-    "guests": GUESTS,
-    "consolidation": CONSOLIDATION,
     "order": ORDER,
 }
 

@@ -30,8 +30,6 @@ HEADINGS: Final = frozenset(
         "paper",
         "parameters",
         "scale",
-        "guests",
-        "consolidation",
         "then and now",
         "order",
     }
