@@ -167,28 +167,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "equal": (_ANSWER, "whether it is the same in all"),
         },
     ),
-    "hosts": Described(
-        "a host of a merged run and a ratio, or a value of the bare host, against the other hosts",
-        _names("host fingerprint blocks platform workload parameters metric label factor p_adjusted stands_out"),
-        {
-            "host": (_TEXT, "the host's stand-in name in this run"),
-            "fingerprint": (_TEXT, "what identifies host, kernel and CPU, as a hash"),
-            "blocks": (_COUNT, "blocks that it measured"),
-            "platform": (_TEXT, "whose ratio to the baseline it is; empty: the bare host's own performance"),
-            "factor": ("factor", "its performance by the mean of the others; below 1 it is slower"),
-            "p_adjusted": ("probability", "that the others predict it, after Bonferroni; empty: fewer than 4 hosts"),
-            "stands_out": (_ANSWER, "whether that is below 1 %; the host counts all the same"),
-        },
-    ),
-    "host_variation": Described(
-        "a comparison of a run that was merged of several hosts",
-        _names("platform workload parameters metric label hosts between_hosts_share between_blocks_share"),
-        {
-            "hosts": (_COUNT, "hosts that have it"),
-            "between_hosts_share": ("share", "one standard deviation of the ratio from host to host; empty: not known"),
-            "between_blocks_share": ("share", "the same between blocks of one host"),
-        },
-    ),
     **{table.name: table for section in SECTIONS for table in section.tables},
     "scale": Described(
         "a platform, task and number of guests at once",

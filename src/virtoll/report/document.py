@@ -21,7 +21,6 @@ from virtoll.report.explanation import explanation_records
 from virtoll.report.gate import GateView
 from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.headline import host_line
-from virtoll.report.hosts import hosts_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
 from virtoll.report.tables import comparisons_table
@@ -83,7 +82,6 @@ def _tables(analysis: Analysis) -> Iterator[CsvTable]:
     """Those of `_TABLES` that the run has; the others, which may be large, are not made."""
     source = ReportInput(analysis)
     yield from at_once_tables(analysis)
-    yield from hosts_tables(analysis)
     for section in SECTIONS:
         for table in section.tables:
             rows = table.csv(source) if table.name in _TABLES else None

@@ -14,6 +14,7 @@ from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
+from virtoll.report.campaign_lines import campaign_lines
 from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
@@ -24,7 +25,6 @@ from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import HEADINGS, FigureSpec
 from virtoll.report.gate import GateView
 from virtoll.report.guests_at_once import at_once_context
-from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
@@ -154,7 +154,6 @@ def _context(
         "scaling": scaling_context(analysis),
         **{section.name: section.values(source) for section in SECTIONS},
         "at_once": at_once_context(analysis),
-        "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),
         "throughput": throughput_context(analysis),
         "beside": then_and_now_context(analysis, beside),

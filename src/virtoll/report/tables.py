@@ -9,7 +9,6 @@ from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.explanation import explanation_tables
 from virtoll.report.guests_at_once import at_once_tables
-from virtoll.report.hosts import hosts_tables
 from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.over_parameters import parameter_tables
 from virtoll.report.papers import paper_tables
@@ -33,7 +32,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from listed_rate_tables(analysis)
     yield from pause_tables(analysis)
     yield _equivalence(analysis)
-    yield from hosts_tables(analysis)
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
     yield from at_once_tables(analysis)

@@ -5,6 +5,7 @@ from typing import Final
 from virtoll.report.section import Section
 from virtoll.report.sections.clock import CLOCK
 from virtoll.report.sections.guests import GUESTS
+from virtoll.report.sections.hosts import HOSTS
 from virtoll.report.sections.isolation import ISOLATION
 
-SECTIONS: Final[tuple[Section, ...]] = (ISOLATION, CLOCK, GUESTS)
+SECTIONS: Final[tuple[Section, ...]] = (ISOLATION, CLOCK, GUESTS, HOSTS)
