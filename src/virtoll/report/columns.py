@@ -159,14 +159,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "sent_frames": ("frames", "pause frames that it sent"),
         },
     ),
-    "equivalence": Described(
-        "a fact, measured inside each guest; a column for each platform, by its label, follows",
-        _names("fact equal"),
-        {
-            "fact": (_TEXT, "what was measured"),
-            "equal": (_ANSWER, "whether it is the same in all"),
-        },
-    ),
     **{table.name: table for section in SECTIONS for table in section.tables},
     "scale": Described(
         "a platform, task and number of guests at once",

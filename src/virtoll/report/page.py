@@ -3,7 +3,6 @@
 The template (`templates/report.html.j2`) holds the words and the order; this module turns values into text.
 """
 
-import itertools
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,13 +35,11 @@ from virtoll.report.then_and_now import then_and_now_context
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
-from virtoll.stats.equivalence import Equivalence
 from virtoll.stats.sweeps import CurvePoint, PointValue, Spread
 from virtoll.stats.values import Task, title_of
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
-# Characters of a reason in the answer, which is whole under Trials, and of a fact in a table, whose cell opens.
-_LONG_TEXT = 90
+_LONG_TEXT = 90  # characters of a reason in the answer; it is whole under Trials
 
 
 def render_page(
@@ -140,10 +137,6 @@ def _context(
         "own_sections": _own_sections(specs.values()),
         "troubles": _troubles(analysis),
         "losses": list(_loss_rows(analysis)),
-        "pair_matrix": _pair_matrix(analysis.equivalence),
-        "fact_groups": _fact_groups(analysis.equivalence),
-        "different_facts": _different_facts(analysis.equivalence),
-        "equal_facts": [row for row in analysis.equivalence.rows if row.equal],
         "findings": [_finding_row(analysis, index) for index in range(len(analysis.fitness.findings))],
         "host": _flat(manifest.host),
         "versions": _versions(analysis),
@@ -192,32 +185,6 @@ def _compared(analysis: Analysis) -> list[str]:
     control = analysis.data.manifest.control
     having = {one.platform for one in (*analysis.control, *analysis.comparisons) if one.share is not None}
     return sorted((one for one in analysis.platforms if one in having), key=lambda one: one == control)
-
-
-def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:
-    """Platforms whose facts are all the same, gathered: the columns of the table of differences."""
-    groups: dict[tuple[str | None, ...], list[str]] = {}
-    for platform in report.platforms:
-        groups.setdefault(tuple(row.values[platform] for row in report.rows), []).append(platform)
-    return [tuple(group) for group in groups.values()]
-
-
-def _different_facts(report: Equivalence) -> list[TableRow]:
-    """Facts that differ, by group of platforms; neighbours that agree share one cell (`span`)."""
-    groups, rows = _fact_groups(report), []
-    for row in report.rows:
-        if row.equal:
-            continue
-        values = [row.values[group[0]] for group in groups]
-        reference = next((value for value in values if value is not None), None)
-        cells = []
-        for value, run in itertools.groupby(values):
-            kind = "missing" if value is None else "" if value == reference else "differs"
-            text = "not known" if value is None else value
-            short = text if len(text) <= _LONG_TEXT else text[: _LONG_TEXT - 1] + "…"
-            cells.append(Shown(short, kind=kind, hint=text if short != text else "", span=len(list(run))))
-        rows.append(TableRow(row.name, tuple(cells)))
-    return rows
 
 
 def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:
@@ -327,22 +294,6 @@ def _troubles(analysis: Analysis) -> list[TableRow]:
 def _some(names: Sequence[str], limit: int = 8) -> str:
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
-
-
-def _pair_matrix(report: Equivalence) -> list[TableRow]:
-    """How many facts differ, for each pair; the diagonal is empty."""
-    rows = []
-    for one in report.platforms:
-        cells = []
-        for other in report.platforms:
-            pair = report.pair(one, other)
-            if one == other or pair is None:
-                cells.append(Shown("", "", "diagonal"))
-            else:
-                kind = "same" if not pair.different else "differs"
-                cells.append(Shown(str(len(pair.different)), f"of {pair.compared}", kind, ", ".join(pair.different)))
-        rows.append(TableRow(one, tuple(cells)))
-    return rows
 
 
 def _finding_row(analysis: Analysis, index: int) -> TableRow:

@@ -1,4 +1,4 @@
-"""The report's tables as CSV: raw values per trial, comparisons, points, clock, facts. Column names hold the units."""
+"""The report's tables as CSV: raw values per trial, comparisons, points, plan, commands. Column names hold units."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield _points(analysis)
     yield from listed_rate_tables(analysis)
     yield from pause_tables(analysis)
-    yield _equivalence(analysis)
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
     yield from at_once_tables(analysis)
@@ -228,14 +227,6 @@ def _points(analysis: Analysis) -> CsvTable:
         for one in analysis.points
     )
     return CsvTable("points", header, rows)
-
-
-def _equivalence(analysis: Analysis) -> CsvTable:
-    report = analysis.equivalence
-    caveats = tuple(analysis.caveats.get(platform) for platform in report.platforms)
-    rows: list[Row] = [("caveat", int(len(set(caveats)) <= 1), *caveats)]
-    rows += [(row.name, int(row.equal), *(row.values.get(one) for one in report.platforms)) for row in report.rows]
-    return CsvTable("equivalence", ("fact", "equal", *report.platforms), tuple(rows))
 
 
 def _plan(analysis: Analysis) -> CsvTable:
