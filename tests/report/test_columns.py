@@ -81,7 +81,7 @@ def test_a_table_has_its_described_columns_in_their_order(sources: tuple[int, ..
         weighed=True,
         wired=True,
     )
-    tables = csv_tables(analyse(synthetic_run.run_data(truth)))
+    tables = list(csv_tables(analyse(synthetic_run.run_data(truth))))
     made = {table.name: table.header for table in tables}
     labels = made.pop("equivalence")[2:]
     assert set(labels) >= {"native", "runc"}

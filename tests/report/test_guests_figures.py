@@ -20,8 +20,8 @@ from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import words
 from virtoll.report.figures import FIGURES
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.clock import MOST_MARKERS
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.sections.clock.figure import MOST_MARKERS
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 

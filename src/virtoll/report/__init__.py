@@ -12,10 +12,10 @@ from virtoll.report.build import ReportResult, build_report, load_analysis
 from virtoll.report.claims import claims_lines, counts_line
 from virtoll.report.document import comparison_records, ledger_document, median_records, report_document
 from virtoll.report.gate import GateView, gate_document, gate_lines, gate_view
-from virtoll.report.guests import consolidation_lines
 from virtoll.report.reproduction import build_reproduction, study_presets
 from virtoll.report.reproduction_page import reproduction_document, reproduction_lines
 from virtoll.report.sections.explanation.page import explanation_document, explanation_lines
+from virtoll.report.sections.guests.page import consolidation_lines
 from virtoll.report.sections.isolation.page import isolation_terminal
 from virtoll.report.sections.scale.page import at_once_terminal
 from virtoll.report.terminal import answer_terminal

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.campaign_lines import campaign_lines
 from virtoll.report.headline import control_line, headline_tasks, order_line
-from virtoll.report.hosts import campaign_lines
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking

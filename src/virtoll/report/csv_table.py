@@ -1,4 +1,4 @@
-"""A table as a CSV file, what ``tables`` and ``guest_tables`` are made of; and its rows for a program."""
+"""A table as a CSV file, and its rows for a program."""
 
 import csv
 import io

@@ -6,7 +6,7 @@ statistic.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +16,9 @@ from virtoll.report import words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.claims import claims_document
-from virtoll.report.csv_table import record
+from virtoll.report.csv_table import CsvTable, record
 from virtoll.report.gate import GateView
 from virtoll.report.headline import host_line
-from virtoll.report.hosts import hosts_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.cost.tables import COMPARISONS
@@ -51,9 +50,7 @@ def report_document(
 
     `advice`: on a user's needs, `gate`: on the run's thresholds; None where there are none.
     """
-    source = ReportInput(analysis, ledger)
-    made = (table.csv(source) for section in SECTIONS for table in section.tables if table.name in _TABLES)
-    tables = {table.name: table.records() for table in (*made, *hosts_tables(analysis)) if table is not None}
+    tables = {table.name: table.records() for table in _tables(analysis)}
     return {
         **_head(analysis),
         "run": _run(analysis, folder, page, damage),
@@ -79,6 +76,16 @@ def report_document(
         "advice": None if advice is None else dict(advice.document),
         "gate": None if gate is None else dict(gate.document),
     }
+
+
+def _tables(analysis: Analysis) -> Iterator[CsvTable]:
+    """Those of `_TABLES` that the run has; the others, which may be large, are not made."""
+    source = ReportInput(analysis)
+    for section in SECTIONS:
+        for table in section.tables:
+            rows = table.csv(source) if table.name in _TABLES else None
+            if rows is not None:
+                yield rows
 
 
 def ledger_document(analysis: Analysis, ledger: Sequence[Judged]) -> dict[str, Any]:

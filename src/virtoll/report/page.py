@@ -3,8 +3,7 @@
 The template (`templates/report.html.j2`) holds the words and the order; this module turns values into text.
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from virtoll import units
@@ -12,28 +11,24 @@ from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
+from virtoll.report.campaign_lines import campaign_lines
 from virtoll.report.claims import claims_context
 from virtoll.report.drawing import Drawing
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import HEADINGS, FigureSpec
 from virtoll.report.gate import GateView
-from virtoll.report.guests import guests_context
-from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
 from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.explanation import EXPLANATION
 from virtoll.report.tables import csv_tables
 from virtoll.report.then_and_now import then_and_now_context
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.equivalence import Equivalence
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
-# Characters of a reason in the answer, which is whole under Trials, and of a fact in a table, whose cell opens.
-_LONG_TEXT = 90
+_LONG_TEXT = 90  # characters of a reason in the answer; it is whole under Trials
 
 
 def render_page(
@@ -75,7 +70,6 @@ def _context(
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
     claims = claims_context(ledger)
-    headings = HEADINGS.union(section.name for section in SECTIONS)
     return {
         "analysis": analysis,
         "manifest": manifest,
@@ -120,16 +114,9 @@ def _context(
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
-        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in headings)),
-        "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
-        "pair_matrix": _pair_matrix(analysis.equivalence),
-        "fact_groups": _fact_groups(analysis.equivalence),
-        "different_facts": _different_facts(analysis.equivalence),
-        "equal_facts": [row for row in analysis.equivalence.rows if row.equal],
+        "own_sections": _own_sections(specs.values()),
         **{section.name: section.values(source) for section in SECTIONS},
-        "hosts": hosts_context(analysis),
         "campaign_lines": campaign_lines(analysis),
-        "guests": guests_context(analysis),
         "beside": then_and_now_context(analysis, beside),
         "claims": claims,
         "paper": paper_context(analysis),
@@ -137,6 +124,12 @@ def _context(
         "tables": [name for name in tables if name != EXPLANATION.name],  # its own section links to it
         "most_lines": _MOST_LINES,
     }
+
+
+def _own_sections(figures: Iterable[FigureSpec]) -> list[str]:
+    """Headings of sections that have figures alone."""
+    headings = HEADINGS | {section.name for section in SECTIONS}
+    return list(dict.fromkeys(figure.section for figure in figures if figure.section not in headings))
 
 
 def _exported(exports: Exports) -> dict[str, Any]:
@@ -150,71 +143,3 @@ def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | 
     if drawing is None:
         return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
     return drawn_view(drawing, spec.title, spec.section, spec.caption(analysis))
-
-
-def _fact_groups(report: Equivalence) -> list[tuple[str, ...]]:
-    """Platforms whose facts are all the same, gathered: the columns of the table of differences."""
-    groups: dict[tuple[str | None, ...], list[str]] = {}
-    for platform in report.platforms:
-        groups.setdefault(tuple(row.values[platform] for row in report.rows), []).append(platform)
-    return [tuple(group) for group in groups.values()]
-
-
-def _different_facts(report: Equivalence) -> list[TableRow]:
-    """Facts that differ, by group of platforms; neighbours that agree share one cell (`span`)."""
-    groups, rows = _fact_groups(report), []
-    for row in report.rows:
-        if row.equal:
-            continue
-        values = [row.values[group[0]] for group in groups]
-        reference = next((value for value in values if value is not None), None)
-        cells = []
-        for value, run in itertools.groupby(values):
-            kind = "missing" if value is None else "" if value == reference else "differs"
-            text = "not known" if value is None else value
-            short = text if len(text) <= _LONG_TEXT else text[: _LONG_TEXT - 1] + "…"
-            cells.append(Shown(short, kind=kind, hint=text if short != text else "", span=len(list(run))))
-        rows.append(TableRow(row.name, tuple(cells)))
-    return rows
-
-
-def _clock_row(analysis: Analysis, index: int) -> TableRow:
-    clock = analysis.clocks[index]
-    ppm = units.parts_per_million
-    methods = ", ".join(sorted({reading.method for reading in clock.readings}))
-    slope = clock.slope
-    if slope is None:
-        rate, marks = Shown("–", hint=clock.why_no_slope), Shown("–")
-    else:
-        between = f"{ppm(slope.low)} to {ppm(slope.high)}"
-        rate = Shown(ppm(slope.rate), between, "slower" if clock.wrong else "same")
-        marks = Shown(units.nanoseconds(slope.marks_ns).replace("-", "−"))
-    return TableRow(
-        clock.platform,
-        (
-            rate,
-            marks,
-            Shown(clock.words, clock.why_no_slope),
-            Shown(ppm(clock.median)),
-            Shown(f"{ppm(clock.low)} to {ppm(clock.high)}"),
-            Shown("±" + ppm(clock.estimate).lstrip("+")),
-            Shown(str(len(clock.readings))),
-            Shown(methods),
-        ),
-    )
-
-
-def _pair_matrix(report: Equivalence) -> list[TableRow]:
-    """How many facts differ, for each pair; the diagonal is empty."""
-    rows = []
-    for one in report.platforms:
-        cells = []
-        for other in report.platforms:
-            pair = report.pair(one, other)
-            if one == other or pair is None:
-                cells.append(Shown("", "", "diagonal"))
-            else:
-                kind = "same" if not pair.different else "differs"
-                cells.append(Shown(str(len(pair.different)), f"of {pair.compared}", kind, ", ".join(pair.different)))
-        rows.append(TableRow(one, tuple(cells)))
-    return rows

@@ -60,28 +60,33 @@ class Column(Generic[Row]):
 class Table(Generic[Row]):
     """A table: its name is the file's without the ending, and `row` says what a row is, in words.
 
-    `rows`: those of a report; None if it has nothing of the kind, and the table is left out.
+    `rows`: those of a report; None if it has nothing of the kind, and the table is left out. `columns_of`: a report's
+    columns, if they are not the same in each; `columns` are then what is said of them all.
     """
 
     name: str
     row: str
     rows: Callable[[ReportInput], Iterable[Row] | None]
     columns: tuple[Column[Row], ...]
+    columns_of: Callable[[ReportInput], tuple[Column[Row], ...]] | None = None
 
     @property
     def header(self) -> tuple[str, ...]:
         """The columns' names in their order."""
         return tuple(column.name for column in self.columns)
 
-    def of(self, rows: Iterable[Row]) -> CsvTable:
-        """The table with these rows."""
-        cells = (tuple(column.value(row) for column in self.columns) for row in rows)
-        return CsvTable(self.name, self.header, tuple(cells))
+    def of(self, rows: Iterable[Row], columns: tuple[Column[Row], ...] | None = None) -> CsvTable:
+        """The table with these rows; `columns`: if others than always."""
+        shown = self.columns if columns is None else columns
+        header = tuple(column.name for column in shown)
+        cells = (tuple(column.value(row) for column in shown) for row in rows)
+        return CsvTable(self.name, header, tuple(cells))
 
     def csv(self, source: ReportInput) -> CsvTable | None:
         """The table of a report; None if it has nothing of the kind."""
         rows = self.rows(source)
-        return None if rows is None else self.of(rows)
+        columns = self.columns if self.columns_of is None else self.columns_of(source)
+        return None if rows is None else self.of(rows, columns)
 
 
 def text(name: str, meaning: str, value: Value[Row]) -> Column[Row]:

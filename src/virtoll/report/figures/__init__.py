@@ -2,9 +2,6 @@
 
 from virtoll.claims import NO_PAPER, ThenAndNow
 from virtoll.report.figures.base import FigureSeries, FigureSpec
-from virtoll.report.figures.clock import CLOCK
-from virtoll.report.figures.consolidation import CONSOLIDATION
-from virtoll.report.figures.guests import GUESTS
 from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.sections import SECTIONS
@@ -12,9 +9,6 @@ from virtoll.stats.analysis import Analysis
 
 FIGURES: dict[str, FigureSpec] = {
     **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
-    "clock": CLOCK,
-    "guests": GUESTS,
-    "consolidation": CONSOLIDATION,
 }
 
 SERIES: dict[str, FigureSeries] = {

@@ -27,9 +27,6 @@ HEADINGS: Final = frozenset(
         "forwarding",
         "listed rates",
         "paper",
-        "clock",
-        "guests",
-        "consolidation",
         "then and now",
         "order",
     }

@@ -3,10 +3,14 @@
 from typing import Final
 
 from virtoll.report.section import Section
+from virtoll.report.sections.clock import CLOCK
 from virtoll.report.sections.cost import COST
+from virtoll.report.sections.equivalence import EQUIVALENCE
 from virtoll.report.sections.evidence import EVIDENCE
 from virtoll.report.sections.explanation import EXPLANATION
 from virtoll.report.sections.forwarding import FORWARDING
+from virtoll.report.sections.guests import GUESTS
+from virtoll.report.sections.hosts import HOSTS
 from virtoll.report.sections.isolation import ISOLATION
 from virtoll.report.sections.parameters import PARAMETERS
 from virtoll.report.sections.scale import SCALE
@@ -22,5 +26,9 @@ SECTIONS: Final[tuple[Section, ...]] = (
     PARAMETERS,
     ISOLATION,
     SCALE,
+    CLOCK,
+    GUESTS,
+    HOSTS,
+    EQUIVALENCE,
     EVIDENCE,
 )

@@ -1,6 +1,6 @@
-"""The page's part on the guests themselves: readiness, memory, host CPU, consolidation, as rows of text.
+"""The guests themselves for the page and the terminal: readiness, memory, host CPU, consolidation, as rows of text.
 
-No numbers are computed here: they come from ``stats/guests.py`` and ``stats/consolidation.py``.
+No numbers are computed here: they come from `stats/guests.py` and `stats/consolidation.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,6 +8,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.consolidation import Consolidation, Slope
@@ -17,11 +18,13 @@ from virtoll.stats.values import Task
 _UNKNOWN = Shown("–", kind="missing")
 
 
-def guests_context(analysis: Analysis) -> dict[str, Any]:
-    """What ``guests.html.j2`` prints."""
+def guests_values(source: ReportInput) -> dict[str, Any]:
+    """What the template prints; no rows if nothing of the guests was read."""
+    analysis = source.analysis
     uses = {(use.task, use.platform): use for use in analysis.host_cpu}
     tasks = list(dict.fromkeys(use.task for use in analysis.host_cpu))
-    platforms = [one for one in analysis.platforms if any(use.platform == one for use in analysis.host_cpu)]
+    having = {use.platform for use in analysis.host_cpu}
+    platforms = [platform for platform in analysis.platforms if platform in having]
     names = {name: None for row in analysis.guests for name in row.shared}
     harness = any(row.harness is not None for row in analysis.guests)
     return {
@@ -29,8 +32,8 @@ def guests_context(analysis: Analysis) -> dict[str, Any]:
         "harness": harness,
         "shared": list(names),
         "cpu_platforms": platforms,
-        "cpu": [_cpu_row(task, [uses.get((task, one)) for one in platforms]) for task in tasks],
-        "consolidations": [_consolidation_row(one) for one in analysis.consolidations],
+        "cpu": [_cpu_row(task, [uses.get((task, platform)) for platform in platforms]) for task in tasks],
+        "consolidations": [_consolidation_row(series) for series in analysis.consolidations],
     }
 
 
@@ -40,7 +43,7 @@ def _cpu_row(task: Task, uses: Sequence[CpuUse | None]) -> TableRow:
 
 
 def _guest_row(row: GuestCost, shared: list[str], *, harness: bool) -> TableRow:
-    """``harness``: whether the table has a column for it."""
+    """`harness`: whether the table has a column for it."""
     time, size = units.nanoseconds, _size
     return TableRow(
         row.platform,
@@ -61,11 +64,12 @@ def _guest_row(row: GuestCost, shared: list[str], *, harness: bool) -> TableRow:
     )
 
 
-def _cell(found: Quantity | None, show: Callable[[float], str]) -> Shown:
-    if found is None:
+def _cell(quantity: Quantity | None, show: Callable[[float], str]) -> Shown:
+    if quantity is None:
         return _UNKNOWN
-    interval = found.interval
-    return Shown(show(found.median), f"{show(interval.low)} to {show(interval.high)}" if interval else "one block")
+    interval = quantity.interval
+    between = f"{show(interval.low)} to {show(interval.high)}" if interval else "one block"
+    return Shown(show(quantity.median), between)
 
 
 def _cpu_cell(use: CpuUse | None) -> Shown:
@@ -79,25 +83,23 @@ def _cpu_cell(use: CpuUse | None) -> Shown:
     return Shown(main, f"{words.estimate(use.ratio, interval, '×')}{between}")
 
 
-def _consolidation_row(one: Consolidation) -> TableRow:
-    return TableRow(
-        one.platform,
-        (Shown(str(one.guests)), *_slope(one.available), *_slope(one.processes), Shown(one.reason)),
-    )
+def _consolidation_row(series: Consolidation) -> TableRow:
+    slopes = (*_slope(series.available), *_slope(series.processes))
+    return TableRow(series.platform, (Shown(str(series.guests)), *slopes, Shown(series.reason)))
 
 
 def consolidation_lines(analysis: Analysis) -> list[str]:
     """Each platform's consolidation in a sentence, for the terminal."""
     lines = []
-    for one in analysis.consolidations:
-        parts = [f"{one.platform}: {one.guests} idle guests"]
-        for slope, by in ((one.available, "available memory"), (one.processes, "their processes")):
+    for series in analysis.consolidations:
+        parts = [f"{series.platform}: {series.guests} idle guests"]
+        for slope, by in ((series.available, "available memory"), (series.processes, "their processes")):
             each, fit = _slope(slope)
             if slope is not None:
                 parts.append(
                     f"{each.main} each by {by} ({each.small}), {fit.main} a GiB ({fit.small})".replace(" ()", "")
                 )
-        lines.append("; ".join([*parts, f"ended because {one.reason}"]))
+        lines.append("; ".join([*parts, f"ended because {series.reason}"]))
     return lines
 
 
@@ -105,9 +107,9 @@ def _slope(slope: Slope | None) -> tuple[Shown, Shown]:
     """Bytes a guest, and guests a GiB."""
     if slope is None:
         return _UNKNOWN, _UNKNOWN
-    found, fit = slope.bytes_per_guest, slope.guests_per_gib
-    small = f"{_size(found.interval.low)} to {_size(found.interval.high)}" if found.interval else "one guest"
-    each = Shown(_size(found.value), small)
+    mean, fit = slope.bytes_per_guest, slope.guests_per_gib
+    small = f"{_size(mean.interval.low)} to {_size(mean.interval.high)}" if mean.interval else "one guest"
+    each = Shown(_size(mean.value), small)
     if fit is None:
         return each, _UNKNOWN
     middle, low, high = fit

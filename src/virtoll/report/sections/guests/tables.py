@@ -1,0 +1,197 @@
+"""`guests.csv`: each start; `host-cpu.csv`: CPU time trial by trial; `consolidation.csv`: the series step by step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from virtoll.report.report_input import ReportInput
+from virtoll.report.table import Column, Table, count, number, shared, text
+from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
+from virtoll.runfolder.records import BootRecord, TrialRecord
+from virtoll.stats.guests import Readiness, forwarded_frames, held_bytes, readiness, used_ns
+
+
+@dataclass(frozen=True)
+class Start:
+    """A guest's start: its way to readiness, and its memory idle and after work; each None if it is not known."""
+
+    boot: BootRecord
+    way: Readiness | None
+    idle: FootprintRecord | None
+    worked: FootprintRecord | None
+    caveat: str | None
+
+    @property
+    def shared_bytes(self) -> int | None:
+        """Of all daemons that serve several guests; None if there are none, or one could not be read."""
+        daemons = [held_bytes(processes) for processes in self.idle.shared.values()] if self.idle else []
+        if not daemons or None in daemons:
+            return None
+        return sum(held or 0 for held in daemons)
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """A trial around which the CPU time of the guest's processes was read."""
+
+    trial: TrialRecord
+    used_ns: int
+    caveat: str | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a consolidation series, and what must be known of its platform."""
+
+    record: ConsolidationRecord
+    caveat: str | None
+
+
+def _starts(source: ReportInput) -> Iterator[Start]:
+    data = source.analysis.data
+    for boot in data.boots:
+        footprints = [footprint for footprint in data.footprints if footprint.boot == boot.boot]
+        yield Start(
+            boot,
+            readiness(boot),
+            _at(footprints, "idle"),
+            _at(footprints, "after-work"),
+            source.analysis.caveats.get(boot.platform),
+        )
+
+
+def _at(footprints: Sequence[FootprintRecord], when: str) -> FootprintRecord | None:
+    return next((footprint for footprint in footprints if footprint.when == when), None)
+
+
+def _cpu_times(source: ReportInput) -> Iterator[CpuTime]:
+    for trial in source.analysis.data.trials:
+        used = used_ns(trial.host_cpu)
+        if used is not None:
+            yield CpuTime(trial, used, source.analysis.caveats.get(trial.platform))
+
+
+def _steps(source: ReportInput) -> Iterator[Step]:
+    for record in source.analysis.data.consolidation:
+        yield Step(record, source.analysis.caveats.get(record.platform))
+
+
+def _columns_of(source: ReportInput) -> tuple[Column[Start], ...]:
+    """All; without `harness_ns` if it was measured of no start."""
+    if any(boot.executed_monotonic_ns is not None for boot in source.analysis.data.boots):
+        return STARTS.columns
+    return tuple(column for column in STARTS.columns if column.name != "harness_ns")
+
+
+STARTS: Final = Table[Start](
+    "guests",
+    "a guest's start",
+    _starts,
+    (
+        text("boot", "the start's name in the run folder", lambda row: row.boot.boot),
+        shared("platform", lambda row: row.boot.platform),
+        shared("block", lambda row: row.boot.block + 1),
+        shared("status", lambda row: row.boot.status),
+        number("ready_ns", "ns", "from the start until the agent answers", lambda row: row.way and row.way.total),
+        number(
+            "spawn_ns",
+            "ns",
+            "of it, all before the guest's own kernel or first program: monitor, firmware, engine",
+            lambda row: row.way and row.way.spawn,
+        ),
+        number(
+            "kernel_ns",
+            "ns",
+            "of it, the guest's own kernel until its first program; empty on the host's kernel",
+            lambda row: row.way and row.way.kernel,
+        ),
+        number("init_ns", "ns", "of it, the agent's own way", lambda row: row.way and row.way.init),
+        number(
+            "harness_ns",
+            "ns",
+            "of it, Virtoll's own; the column is there where it was measured",
+            lambda row: row.way and row.way.harness,
+        ),
+        number(
+            "idle_bytes",
+            "bytes",
+            "memory (PSS and page tables) of the guest's processes, when ready",
+            lambda row: row.idle and held_bytes(row.idle.processes),
+        ),
+        number(
+            "after_work_bytes",
+            "bytes",
+            "the same at the block's end",
+            lambda row: row.worked and held_bytes(row.worked.processes),
+        ),
+        number(
+            "idle_charged_bytes",
+            "bytes",
+            "what the guest's cgroup was charged, when ready",
+            lambda row: row.idle and row.idle.charged_bytes,
+        ),
+        number(
+            "idle_files_bytes",
+            "bytes",
+            "of it, files in the page cache",
+            lambda row: row.idle and row.idle.files_bytes,
+        ),
+        number(
+            "idle_shared_bytes",
+            "bytes",
+            "memory of daemons that serve several guests",
+            lambda row: row.shared_bytes,
+        ),
+        shared("caveat", lambda row: row.caveat),
+    ),
+    columns_of=_columns_of,
+)
+
+CPU_TIMES: Final = Table[CpuTime](
+    "host-cpu",
+    "a trial around which the CPU time of the guest's processes was read",
+    _cpu_times,
+    (
+        shared("trial", lambda row: row.trial.trial),
+        shared("block", lambda row: row.trial.block + 1),
+        shared("platform", lambda row: row.trial.platform),
+        shared("workload", lambda row: row.trial.workload),
+        shared("status", lambda row: row.trial.status),
+        number("used_ns", "ns", "CPU time of the guest's processes on the host", lambda row: row.used_ns),
+        number(
+            "forwarded_frames",
+            "frames",
+            "forwarded meanwhile; empty: no frames were sent",
+            lambda row: forwarded_frames(row.trial) if row.trial.points else None,
+        ),
+        shared("caveat", lambda row: row.caveat),
+    ),
+)
+
+STEPS: Final = Table[Step](
+    "consolidation",
+    "a step of a consolidation series: one idle guest more",
+    _steps,
+    (
+        shared("platform", lambda row: row.record.platform),
+        count("step", "from 1", lambda row: row.record.step),
+        text("status", "ok, failed or stopped", lambda row: row.record.status),
+        shared("guests", lambda row: row.record.guests),
+        number(
+            "available_before_bytes",
+            "bytes",
+            "the host's available memory before the start",
+            lambda row: row.record.available_before_bytes,
+        ),
+        number("available_bytes", "bytes", "the same after it", lambda row: row.record.available_bytes),
+        number("processes_bytes", "bytes", "memory of all guests' processes", lambda row: row.record.processes_bytes),
+        number(
+            "shared_bytes",
+            "bytes",
+            "memory of daemons that serve several guests",
+            lambda row: row.record.shared_bytes,
+        ),
+        shared("reason", lambda row: row.record.reason),
+        shared("caveat", lambda row: row.caveat),
+    ),
+)
