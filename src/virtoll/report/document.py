@@ -15,7 +15,6 @@ from virtoll.claims import Judged
 from virtoll.report import words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
-from virtoll.report.claims import claims_document
 from virtoll.report.csv_table import record
 from virtoll.report.explanation import explanation_records
 from virtoll.report.gate import GateView
@@ -24,6 +23,7 @@ from virtoll.report.headline import host_line
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
+from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.tables import comparisons_table
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison

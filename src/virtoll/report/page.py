@@ -14,7 +14,6 @@ from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
-from virtoll.report.claims import claims_context
 from virtoll.report.conditional_throughput import throughput_context
 from virtoll.report.drawing import Drawing
 from virtoll.report.explanation import TABLE as EXPLANATION
@@ -32,8 +31,8 @@ from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
+from virtoll.report.sections.claims.page import outcomes_shown
 from virtoll.report.tables import csv_tables
-from virtoll.report.then_and_now import then_and_now_context
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
@@ -84,8 +83,8 @@ def _context(
     source = ReportInput(analysis, ledger, beside)
     compared = _compared(analysis)
     specs = figures_of(analysis, beside)
+    headings = HEADINGS | {section.name for section in SECTIONS}
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
-    claims = claims_context(ledger)
     cost = [_cost_row(analysis, task, compared) for task in analysis.tasks]
     blocks = {len(one.pairs) for one in (*analysis.control, *analysis.comparisons) if one.pairs}
     return {
@@ -133,12 +132,12 @@ def _context(
             manifest.run,
             analysis.platforms,
             list(dict.fromkeys(trial.workload for trial in manifest.plan.trials)),
-            outcomes=claims["outcomes"],
+            outcomes=outcomes_shown(judged.outcome for judged in ledger),
             host=headline.host_words(analysis),
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
-        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in HEADINGS)),
+        "own_sections": list(dict.fromkeys(spec.section for spec in specs.values() if spec.section not in headings)),
         "troubles": _troubles(analysis),
         "losses": list(_loss_rows(analysis)),
         "clocks": [_clock_row(analysis, index) for index in range(len(analysis.clocks))],
@@ -160,8 +159,6 @@ def _context(
         "campaign_lines": campaign_lines(analysis),
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
-        "beside": then_and_now_context(analysis, beside),
-        "claims": claims,
         "explanation": explanation_context(analysis),
         "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.figures.base import FigureSpec
+from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.report_input import ReportInput
 from virtoll.report.table import Table
 
@@ -18,7 +18,7 @@ class Section:
     """`name`: of its folder, and of its values in the template. `title`: its line in the page's contents.
 
     `values`: what the template prints; None if the run has nothing of the kind, and the section is left out.
-    `figures`: by name; each stands where the template puts it.
+    `figures` and `series` of them: by name; each stands where the template puts it.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Section:
     values: Callable[[ReportInput], Mapping[str, Any] | None]
     tables: tuple[Table[Any], ...] = ()
     figures: Mapping[str, FigureSpec] = field(default_factory=dict)
+    series: Mapping[str, FigureSeries] = field(default_factory=dict)
 
     @property
     def template(self) -> str:

@@ -16,6 +16,7 @@ from virtoll.stats.intervals import Estimate
 from virtoll.stats.values import Task
 
 Row = TypeVar("Row")
+Part = TypeVar("Part")
 Value = Callable[[Row], Any]
 """A cell of a row; None: it is empty."""
 
@@ -49,12 +50,13 @@ class Column(Generic[Row]):
 class Table(Generic[Row]):
     """A table: its name is the file's without the ending, and `row` says what a row is, in words.
 
-    `rows`: those of a report; None if it has nothing of the kind, and the table is left out.
+    `rows`: those of a report; None if it has nothing of the kind, and the table is left out. A table that no report of
+    a run has is without.
     """
 
     name: str
     row: str
-    rows: Callable[[ReportInput], Iterable[Row] | None]
+    rows: Callable[[ReportInput], Iterable[Row] | None] | None
     columns: tuple[Column[Row], ...]
 
     @property
@@ -69,7 +71,7 @@ class Table(Generic[Row]):
 
     def csv(self, source: ReportInput) -> CsvTable | None:
         """The table of a report; None if it has nothing of the kind."""
-        rows = self.rows(source)
+        rows = None if self.rows is None else self.rows(source)
         return None if rows is None else self.of(rows)
 
 
@@ -122,6 +124,19 @@ def shared(name: str, value: Value[Row]) -> Column[Row]:
     unit, meaning = SHARED[name]
     shown = "" if unit in _KINDS and unit != _ANSWER else unit
     return Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER), value)
+
+
+def of_part(columns: Iterable[Column[Part]], part: Callable[[Row], Part | None]) -> tuple[Column[Row], ...]:
+    """Columns of a part of each row; their cells are empty if a row has none."""
+
+    def of_row(column: Column[Part]) -> Column[Row]:
+        def cell(row: Row) -> Any:
+            there = part(row)
+            return None if there is None else column.value(there)
+
+        return Column(column.name, column.unit, column.meaning, column.kind, cell)
+
+    return tuple(map(of_row, columns))
 
 
 def of_task(task: Callable[[Row], Task]) -> tuple[Column[Row], ...]:

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
-from virtoll.report.claims import claims_tables
 from virtoll.report.conditional_throughput import throughput_tables
 from virtoll.report.csv_table import CsvTable, Row, times_slower
 from virtoll.report.explanation import explanation_tables
@@ -18,7 +17,6 @@ from virtoll.report.pause_frames import pause_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.scaling import scaling_tables
 from virtoll.report.sections import SECTIONS
-from virtoll.report.then_and_now import then_and_now_tables
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import TasksOf, canonical
 
@@ -43,8 +41,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)
     yield from throughput_tables(analysis)
-    yield from then_and_now_tables(beside)
-    yield from claims_tables(ledger) if ledger else ()
     yield from paper_tables(analysis)
     yield from explanation_tables(analysis)
     yield _plan(analysis)

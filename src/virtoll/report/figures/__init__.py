@@ -15,8 +15,8 @@ from virtoll.report.figures.over_vcpus import OVER_VCPUS
 from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.sources import SOURCES
-from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.figures.throughput import THROUGHPUT
+from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
 from virtoll.stats.analysis import Analysis
 
@@ -39,6 +39,7 @@ FIGURES: dict[str, FigureSpec] = {
 SERIES: dict[str, FigureSeries] = {
     "bars": BARS,
     "curves": CURVES,
+    **{name: series for section in SECTIONS for name, series in section.series.items()},
 }
 
 
@@ -47,5 +48,6 @@ def figures_of(analysis: Analysis, beside: ThenAndNow = NO_PAPER) -> dict[str, F
 
     `beside`: what the papers have beside the run; each paper gets a figure.
     """
-    parts = {f"{name}-{part}": spec for name, series in SERIES.items() for part, spec in series.parts(analysis).items()}
-    return FIGURES | parts | then_and_now_figures(beside)
+    source = ReportInput(analysis, beside=beside)
+    parts = {f"{name}-{part}": spec for name, series in SERIES.items() for part, spec in series.parts(source).items()}
+    return FIGURES | parts

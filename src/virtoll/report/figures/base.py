@@ -15,6 +15,7 @@ from typing import Final
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.report_input import ReportInput
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import Quantity
 from virtoll.stats.intervals import Estimate
@@ -34,7 +35,6 @@ HEADINGS: Final = frozenset(
         "clock",
         "guests",
         "consolidation",
-        "then and now",
         "order",
     }
 )
@@ -48,8 +48,8 @@ class FigureSpec:
     `draw`: as wide as asked for. `in_a_column`: whether it can be read at the width of one column of a paper; else it
     takes both. `stacks`: its panels then stand one below the other on a narrow screen, as wide as a column.
 
-    `section`: where on the page: one of `HEADINGS`, or the heading of a section that the figures of that name have to
-    themselves.
+    `section`: where on the page: the name of a section, one of `HEADINGS`, or the heading of a section that the figures
+    of that name have to themselves.
     """
 
     title: str
@@ -63,13 +63,13 @@ class FigureSpec:
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """One entry of SERIES: as many figures as a run needs, none where it has nothing of the kind.
+    """As many figures as a run needs, none if it has nothing of the kind.
 
     `parts`: each figure by what follows the series' name in its own. A part has something to draw.
     """
 
     title: str
-    parts: Callable[[Analysis], Mapping[str, FigureSpec]]
+    parts: Callable[[ReportInput], Mapping[str, FigureSpec]]
 
 
 def drawn_always(_: Analysis) -> None:

@@ -15,6 +15,7 @@ from virtoll.report.figures.base import FigureSeries, FigureSpec, drawn_always
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.marks import panels as side_by_side
 from virtoll.report.figures.style import SIZES, SMALLEST_POINTS, Specification, Width, pixels
+from virtoll.report.report_input import ReportInput
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task, printed_tasks
@@ -159,10 +160,11 @@ def caption(analysis: Analysis) -> str:
     )
 
 
-def parts(analysis: Analysis) -> dict[str, FigureSpec]:
+def parts(source: ReportInput) -> dict[str, FigureSpec]:
     """As many figures as it takes, each no higher than a page."""
-    panels = panels_of(analysis)
-    pages = _pages(panels, max(1, int(_PAGE_INCHES / _height(analysis, panels))) * _COLUMNS)
+    panels = panels_of(source.analysis)
+    rows = max(1, int(_PAGE_INCHES / _height(source.analysis, panels)))
+    pages = _pages(panels, rows * _COLUMNS)
     titles = (
         [TITLE] if len(pages) == 1 else [f"{TITLE}, {number} of {len(pages)}" for number in range(1, len(pages) + 1)]
     )

@@ -1,21 +1,20 @@
-"""The ledger of claims as text: on the page, in the terminal, as CSV and as JSON. No numbers are computed here."""
+"""The ledger of claims as text, for the page and the terminal. No numbers are computed here."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from virtoll import units
 from virtoll.claims import Claim, Finding, Judged, JudgedTest, Outcome
-from virtoll.claims.model import Range
 from virtoll.reference.published import load_study, study_names
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable, Row, record
+from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow
-from virtoll.stats.compare import Verdict
+from virtoll.report.sections.claims.tables import FUNCTIONAL
 
 OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
 OUTCOME_CLASS = {
@@ -25,8 +24,6 @@ OUTCOME_CLASS = {
     Outcome.NOT_MEASURED: "missing",
 }
 _TIMES_BELOW = 0.1  # a share that is better told as so many times slower
-_SHARE = "share of performance"
-FUNCTIONAL = str(Verdict.FUNCTIONAL)
 _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
 
 
@@ -60,14 +57,21 @@ def outcomes_line(outcomes: Sequence[Outcome]) -> str:
     return f"{len(outcomes)} claim{'' if len(outcomes) == 1 else 's'}: {told}." if outcomes else "There are no claims."
 
 
-def claims_context(ledger: Sequence[Judged]) -> dict[str, Any]:
-    """What `claims.html.j2` prints: those that the run says something about, and why the others are not measured."""
-    told = [one for one in ledger if one.outcome is not Outcome.NOT_MEASURED]
+def outcomes_shown(outcomes: Iterable[Outcome]) -> list[str]:
+    """What the page may be filtered by: each outcome of a claim that was measured, once."""
+    there = set(outcomes) - {Outcome.NOT_MEASURED}
+    return [str(outcome) for outcome in OUTCOMES if outcome in there]
+
+
+def claims_values(source: ReportInput) -> dict[str, Any] | None:
+    """The claims that the run says something about, and why the others are not measured; None if there are none."""
+    if not source.ledger:
+        return None
+    measured = [judged for judged in source.ledger if judged.outcome is not Outcome.NOT_MEASURED]
     return {
-        "line": counts_line(ledger),
-        "outcomes": [str(one) for one in OUTCOMES if any(each.outcome is one for each in told)],
-        "told": [view(one) for one in sorted(told, key=lambda one: OUTCOMES.index(one.outcome))],
-        "untold": [_untold(one) for one in ledger if one.outcome is Outcome.NOT_MEASURED],
+        "line": counts_line(source.ledger),
+        "measured": [view(judged) for judged in sorted(measured, key=lambda judged: OUTCOMES.index(judged.outcome))],
+        "missing": [_missing(judged) for judged in source.ledger if judged.outcome is Outcome.NOT_MEASURED],
     }
 
 
@@ -88,7 +92,7 @@ def view(judged: Judged) -> ClaimView:
 
 
 def workloads_of(claim: Claim) -> tuple[str, ...]:
-    """The workloads that a claim is about; none where it is about all of them."""
+    """The workloads that a claim is about; none if it is about all of them."""
     return tuple(dict.fromkeys(name for one in claim.tests for name in one.workloads))
 
 
@@ -102,7 +106,7 @@ def source_words(claim: Claim) -> str:
     return f"{where} ({', '.join(ours)})" if ours else where
 
 
-def _untold(judged: Judged) -> TableRow:
+def _missing(judged: Judged) -> TableRow:
     claim = judged.claim
     reasons = dict.fromkeys(one.missing for one in judged.tests)
     return TableRow(claim.id, (Shown(claim.says, source_words(claim)), Shown("; ".join(reasons))))
@@ -172,117 +176,6 @@ def _times_slower(share: float, ends: tuple[float, float] | None, told: str) -> 
     low, high = 0.0 if math.isinf(ends[1]) else 1 / ends[1], math.inf if ends[0] <= 0 else 1 / ends[0]
     factor = units.significant(1 / share, units.digits_within(1 / share, low, high))
     return f"{factor} times {told} ({words.outward(low, high, '')})"
-
-
-def claims_tables(ledger: Sequence[Judged]) -> tuple[CsvTable, ...]:
-    """`claims`: one row a claim. `claims_findings`: one row a ratio or value, with all that its outcome rests on."""
-    claims = tuple(
-        (
-            one.claim.id,
-            one.claim.paper,
-            one.claim.source,
-            one.claim.says,
-            one.claim.bounds,
-            int(one.claim.inferred),
-            str(one.outcome),
-        )
-        for one in ledger
-    )
-    rows: list[Row] = []
-    for judged in ledger:
-        for number, tested in enumerate(judged.tests):
-            asked = (judged.claim.id, number, tested.test.says, *_bounds(tested.test.asked), str(tested.outcome))
-            rows += [(*asked, *_finding_cells(one)) for one in tested.findings] or [
-                (*asked, *[None] * 14, tested.missing)
-            ]
-    return (
-        CsvTable("claims", ("claim", "paper", "source", "says", "bounds", "inferred", "outcome"), claims),
-        CsvTable("claims_findings", _FINDING_HEADER, tuple(rows)),
-    )
-
-
-_FINDING_HEADER = (
-    "claim",
-    "test",
-    "says",
-    "at_least",
-    "at_most",
-    "test_outcome",
-    "platform",
-    "task",
-    "under",
-    "against",
-    "unit",
-    "blocks",
-    "estimate",
-    "interval_low",
-    "interval_high",
-    "simultaneous_low",
-    "simultaneous_high",
-    "method",
-    "caveat",
-    "outcome",
-    "reason",
-)
-
-
-def _bounds(asked: Range) -> tuple[float | None, float | None]:
-    return asked.at_least, asked.at_most
-
-
-def _finding_cells(one: Finding) -> Row:
-    single, joint = one.interval, one.simultaneous
-    return (
-        one.platform,
-        one.task,
-        one.under or None,
-        one.against or None,
-        one.unit or _SHARE,
-        one.blocks,
-        one.estimate,
-        single.low if single else None,
-        single.high if single else None,
-        joint.low if joint else None,
-        joint.high if joint else None,
-        single.method if single else None,
-        one.caveat,
-        FUNCTIONAL if one.functional else str(one.outcome),
-        one.reason or None,
-    )
-
-
-def claims_document(ledger: Sequence[Judged]) -> list[dict[str, Any]]:
-    """The ledger for a program: each claim with its tests, and each test with its findings; an open end is null."""
-    return [
-        {
-            "claim": judged.claim.model_dump(
-                include={"id", "paper", "source", "quotation", "says", "note", "bounds", "inferred"}
-            ),
-            "outcome": str(judged.outcome),
-            "tests": [
-                {
-                    "says": tested.test.says,
-                    "asked": dict(zip(("at_least", "at_most"), _bounds(tested.test.asked), strict=True)),
-                    "outcome": str(tested.outcome),
-                    "missing": tested.missing or None,
-                    "findings": [
-                        record(_FINDING_HEADER[6:], _open_below(_finding_cells(one))) for one in tested.findings
-                    ],
-                }
-                for tested in judged.tests
-            ],
-        }
-        for judged in ledger
-    ]
-
-
-def _open_below(cells: Row) -> Row:
-    """The same with what is open below so: of shares of performance, which has no end below, the low end is zero."""
-    named = dict(zip(_FINDING_HEADER[6:], cells, strict=True))
-    if named["unit"] != _SHARE:
-        return cells
-    lows = ("interval_low", "simultaneous_low")
-    return tuple(-math.inf if name in lows and value == 0 else value for name, value in named.items())
 
 
 def claims_lines(ledger: Sequence[Judged]) -> list[str]:

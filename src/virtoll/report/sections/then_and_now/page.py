@@ -1,4 +1,4 @@
-"""Then and now, as text: the papers' numbers beside the run's, on the page and as CSV.
+"""Then and now, as text: the papers' numbers beside the run's, on the page.
 
 No numbers are computed here: they come from ``claims/then_and_now.py``. What the run says of claims is in ``claims``.
 """
@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.claims import Ratio, ThenAndNow
+from virtoll.claims import Ratio
 from virtoll.claims.published_rows import Then
 from virtoll.claims.then_and_now import Beside, Now, Standing
 from virtoll.reference.published import PublishedValue, Study
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable, Row
+from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow
-from virtoll.stats.analysis import Analysis
 
 RELATION_WORDS = {"equal": "", "at_most": "at most ", "at_least": "at least ", "about": "about "}
 _BARE_HOST = "the bare host"
@@ -46,21 +45,21 @@ class PaperView:
     how: tuple[str, ...]
 
 
-def then_and_now_context(analysis: Analysis, beside: ThenAndNow) -> dict[str, Any] | None:
-    """What ``then_and_now.html.j2`` prints; None where nothing of any paper was measured and none is named."""
+def then_and_now_values(source: ReportInput) -> dict[str, Any] | None:
+    """What the template prints; None if nothing of any paper was measured and the experiment names none."""
+    beside, manifest = source.beside, source.analysis.data.manifest
     if not beside.rows and beside.study is None:
         return None
-    studies = {one.study.name: one.study for one in beside.rows}
+    studies = {row.study.name: row.study for row in beside.rows}
     if beside.study is not None:
         studies = {beside.study.name: beside.study, **studies}
-    host = analysis.data.manifest.host
+    forwards = any(pair[0].workload == "forward" for row in beside.rows for pair in row.question.then.values)
     return {
         "papers": [_paper(study, beside.of(name)) for name, study in studies.items()],
-        "here": ", ".join(str(host[key]) for key in ("cpu_model", "kernel", "os") if host.get(key)),
-        "virtual": analysis.data.manifest.testbed is None
-        and any(pair[0].workload == "forward" for one in beside.rows for pair in one.question.then.values),
+        "here": ", ".join(str(manifest.host[key]) for key in ("cpu_model", "kernel", "os") if manifest.host.get(key)),
+        "virtual": manifest.testbed is None and forwards,
         "named": beside.study,
-        "untold": sorted(beside.untold.items(), key=lambda one: -one[1]),
+        "missing": sorted(beside.untold.items(), key=lambda item: -item[1]),
         "other": list(_other_rows(beside.study.values)) if beside.study is not None else [],
     }
 
@@ -102,7 +101,7 @@ def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
 def beside_view(one: Beside, *, told: bool) -> BesideView:
     """One question with its answers as text; `told`: the version of the paper's platform stands in a row above."""
     question = one.question
-    printed = [_printed(value, base) for value, base in question.then.values]
+    printed = [printed_words(value, base) for value, base in question.then.values]
     small = printed[0] if len(printed) == 1 else ""
     hint = "; ".join(printed)
     said = question.then.words if question.then.low is not None else ""
@@ -117,8 +116,8 @@ def beside_view(one: Beside, *, told: bool) -> BesideView:
     )
 
 
-def _printed(value: PublishedValue, base: PublishedValue | None) -> str:
-    """'0.1056 us; native 0.1031 us', 'throughput change -18.2 %'."""
+def printed_words(value: PublishedValue, base: PublishedValue | None) -> str:
+    """A number and what it is relative to: '0.1056 us; native 0.1031 us', 'throughput change -18.2 %'."""
     text = f"{RELATION_WORDS[value.relation]}{_number(value)}"
     if value.unit in ("percent", "ratio"):
         text = f"{value.metric.replace('_', ' ')} {text}"
@@ -171,64 +170,3 @@ def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
     for (source, scenario, platform), texts in gathered.items():
         notes = list(dict.fromkeys(note.strip() for note in texts.values() if note))
         yield TableRow(source, (Shown(scenario), Shown(platform), Shown("; ".join(texts), " ".join(notes))))
-
-
-def then_and_now_tables(beside: ThenAndNow) -> tuple[CsvTable, ...]:
-    """One row for each answer of the run to a paper's number; none where it has none."""
-    if not beside.rows:
-        return ()
-    header = (
-        "paper",
-        "source",
-        "what",
-        "paper_platform",
-        "paper_share_low",
-        "paper_share_high",
-        "paper_relation",
-        "paper_words",
-        "paper_values",
-        "paper_note",
-        "platform",
-        "stands_for_it_as",
-        "task",
-        "under",
-        "against",
-        "blocks",
-        "share",
-        "interval_low",
-        "interval_high",
-        "interval_method",
-        "reason",
-        "caveat",
-    )
-    rows = tuple(_csv_row(one, now) for one in beside.rows for now in one.nows)
-    return (CsvTable("then_and_now", header, rows),)
-
-
-def _csv_row(one: Beside, now: Now) -> Row:
-    then, ratio = one.question.then, now.ratio
-    interval = ratio.interval
-    return (
-        one.study.name,
-        one.question.source,
-        one.question.what,
-        one.question.platform,
-        then.low,
-        then.high,
-        then.relation,
-        then.words or None,
-        "; ".join(_printed(*pair) for pair in then.values) or None,
-        " ".join(then.notes) or None,
-        ratio.platform,
-        str(now.standing),
-        ratio.task,
-        ratio.under or None,
-        ratio.against or None,
-        ratio.blocks,
-        ratio.estimate,
-        interval.low if interval else None,
-        interval.high if interval else None,
-        interval.method if interval else None,
-        ratio.reason or None,
-        ratio.caveat,
-    )

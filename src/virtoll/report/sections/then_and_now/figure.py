@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from virtoll.claims import ThenAndNow
 from virtoll.claims.then_and_now import Beside, Now
 from virtoll.reference.published import Study
 from virtoll.report.figures import legends, markers
-from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_always
+from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, drawn_always
 from virtoll.report.figures.caveats import SIGN
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import SAID, figure, labels_of, layer, number, panels, rule_through, text_width
@@ -26,9 +25,11 @@ from virtoll.report.figures.style import (
     nice_log_ticks,
     platform_styles,
 )
-from virtoll.report.then_and_now import place, said_now, said_then
+from virtoll.report.report_input import ReportInput
+from virtoll.report.sections.then_and_now.page import place, said_now, said_then
 from virtoll.stats.analysis import Analysis
 
+TITLE: Final = "Then and now"
 _MOST_ROWS, _LEAST_ROWS = 40, 2
 _REACH = 20.0  # of an interval's ends, times its estimate: beyond it nothing is known
 _ROW: Final = 22.0  # pixels
@@ -51,22 +52,22 @@ class _Look:
         return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
 
 
-def then_and_now_figures(beside: ThenAndNow) -> dict[str, FigureSpec]:
+def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
     """One figure for each paper of which at least two numbers have a share and something beside it."""
-    found = {}
-    for name in dict.fromkeys(one.study.name for one in beside.rows):
-        rows = beside.of(name)
+    figures = {}
+    for name in dict.fromkeys(row.study.name for row in source.beside.rows):
+        rows = source.beside.of(name)
         groups = groups_of(rows)
         if groups:
             study = rows[0].study
-            found[f"then-and-now-{name}"] = FigureSpec(
-                f"Then and now: {_short(study)}",
+            figures[name] = FigureSpec(
+                f"{TITLE}: {_short(study)}",
                 partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
                 drawn_always,
-                section="then and now",
+                section="then_and_now",
             )
-    return found
+    return figures
 
 
 def _short(study: Study) -> str:
@@ -256,3 +257,6 @@ def caption(study: Study, groups: Sequence[Group], all_rows: int, blocks: str) -
         "order of the platforms and how a percentage changes, not the distance between both: the paper's host was "
         f"{study.hardware}.{rest}"
     )
+
+
+BY_PAPER: Final = FigureSeries(TITLE, figures_by_paper)
