@@ -26,12 +26,12 @@ from virtoll.report.guests import guests_context
 from virtoll.report.guests_at_once import at_once_context
 from virtoll.report.hosts import campaign_lines, hosts_context
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
-from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
 from virtoll.report.scaling import scaling_context
 from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.claims.page import outcomes_shown
+from virtoll.report.sections.paper.page import substitutes
 from virtoll.report.tables import csv_tables
 from virtoll.report.wire import wire_context
 from virtoll.stats.analysis import Analysis
@@ -160,7 +160,6 @@ def _context(
         "throughput": throughput_context(analysis),
         "guests": guests_context(analysis),
         "explanation": explanation_context(analysis),
-        "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
         "tables": [name for name in tables if name != EXPLANATION],  # its own section links to it
         "most_lines": _MOST_LINES,

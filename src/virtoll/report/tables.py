@@ -12,7 +12,6 @@ from virtoll.report.guests_at_once import at_once_tables
 from virtoll.report.hosts import hosts_tables
 from virtoll.report.listed_rates import listed_rate_tables
 from virtoll.report.over_parameters import parameter_tables
-from virtoll.report.papers import paper_tables
 from virtoll.report.pause_frames import pause_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.scaling import scaling_tables
@@ -41,7 +40,6 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     yield from scaling_tables(analysis)
     yield from parameter_tables(analysis)
     yield from throughput_tables(analysis)
-    yield from paper_tables(analysis)
     yield from explanation_tables(analysis)
     yield _plan(analysis)
     yield _commands(analysis)

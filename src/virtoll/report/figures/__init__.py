@@ -12,7 +12,6 @@ from virtoll.report.figures.guests_at_once import AT_ONCE
 from virtoll.report.figures.listed_rates import LISTED_RATES
 from virtoll.report.figures.order import ORDER
 from virtoll.report.figures.over_vcpus import OVER_VCPUS
-from virtoll.report.figures.paper_bars import BARS
 from virtoll.report.figures.scaling import SCALING
 from virtoll.report.figures.sources import SOURCES
 from virtoll.report.figures.throughput import THROUGHPUT
@@ -37,9 +36,8 @@ FIGURES: dict[str, FigureSpec] = {
 }
 
 SERIES: dict[str, FigureSeries] = {
-    "bars": BARS,
-    "curves": CURVES,
     **{name: series for section in SECTIONS for name, series in section.series.items()},
+    "curves": CURVES,
 }
 
 

@@ -29,7 +29,6 @@ HEADINGS: Final = frozenset(
         "listed rates",
         "scaling",
         "isolation",
-        "paper",
         "parameters",
         "scale",
         "clock",

@@ -1,4 +1,4 @@
-"""The page's table "as the paper summarised", and its CSV: a study's own way to sum up, beside the project's.
+"""The page's table "as the paper summarised": a study's own way to sum up, beside the project's.
 
 No numbers are computed here: they come from ``stats/papers.py``.
 """
@@ -7,20 +7,20 @@ from typing import Any
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable
+from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task
 
 
-def paper_context(analysis: Analysis) -> dict[str, Any] | None:
-    """What ``paper.html.j2`` prints; None for an experiment that names no summary, or has no values."""
-    method = analysis.paper_method
+def paper_values(source: ReportInput) -> dict[str, Any] | None:
+    """What the template prints; None if the experiment names no summary, or there are no values."""
+    analysis, method = source.analysis, source.analysis.paper_method
     if method is None or not analysis.paper.rows:
         return None
-    rows = {(one.platform, one.task): one for one in analysis.paper.rows}
-    platforms = [one for one in analysis.platforms if any(row.platform == one for row in analysis.paper.rows)]
+    rows = {(row.platform, row.task): row for row in analysis.paper.rows}
+    platforms = [platform for platform in analysis.platforms if any(platform == label for label, _ in rows)]
     return {
         "method": method,
         "platforms": platforms,
@@ -39,53 +39,6 @@ def substitutes(analysis: Analysis) -> list[tuple[str, list[str]]]:
         if entry.stands_for is not None:
             found.setdefault(entry.stands_for, []).append(entry.label)
     return list(found.items())
-
-
-def paper_tables(analysis: Analysis) -> tuple[CsvTable, ...]:
-    """One row a cell; no table where the experiment names no summary."""
-    method = analysis.paper_method
-    if method is None:
-        return ()
-    header = (
-        "platform",
-        "workload",
-        "parameters",
-        "metric",
-        "unit",
-        "label",
-        "summary",
-        "values",
-        "dropped",
-        "centre",
-        "low",
-        "high",
-        "share_of_baseline",
-        "share_low",
-        "share_high",
-        "caveat",
-    )
-    rows = tuple(
-        (
-            one.platform,
-            one.task.workload,
-            one.task.parameters,
-            one.task.metric.name,
-            one.task.metric.unit,
-            one.task.label,
-            method.name,
-            one.summary.count,
-            one.summary.dropped,
-            one.summary.centre,
-            one.summary.low,
-            one.summary.high,
-            one.share,
-            one.share_low,
-            one.share_high,
-            analysis.caveats.get(one.platform),
-        )
-        for one in analysis.paper.rows
-    )
-    return (CsvTable("paper_summary", header, rows),)
 
 
 def _cell(analysis: Analysis, row: PaperRow | None, task: Task) -> Shown:
