@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from virtoll.report.compared_table import COMPARED
 from virtoll.report.reproduction_tables import PAPER_FIGURES, RUNS
 from virtoll.report.sections import SECTIONS
 from virtoll.report.table import SHARED, Column, Table, ValueKind
@@ -355,24 +356,6 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "lost_frames": ("frames", "that never arrived"),
         },
     ),
-    "paper_summary": Described(
-        "a platform and task, summed up as the paper did whose summary the experiment names",
-        _names(
-            "platform workload parameters metric unit label summary values dropped centre low high share_of_baseline"
-            " share_low share_high caveat"
-        ),
-        {
-            "summary": (_TEXT, "the summary's name"),
-            "values": (_COUNT, "values that it is of"),
-            "dropped": (_COUNT, "values that it leaves out"),
-            "centre": ("`unit`", "the mean or median"),
-            "low": ("`unit`", "the low end of its spread; empty: it has none"),
-            "high": ("`unit`", "the high end of it"),
-            "share_of_baseline": ("share", "of the baseline's performance"),
-            "share_low": ("share", "the low end of the share"),
-            "share_high": ("share", "the high end of it"),
-        },
-    ),
     "explanation": Described(
         "a counter of an observed workload on a platform",
         _names(
@@ -407,28 +390,7 @@ TABLES: Final[Mapping[str, Described | Table[Any]]] = {
             "command": (_TEXT, "as a shell takes it"),
         },
     ),
-    **{table.name: table for table in (RUNS, PAPER_FIGURES)},
-    "compared": Described(
-        "a platform and task in the second run, against the first (`virtoll compare`)",
-        _names(
-            "platform against workload parameters metric unit label first_median second_median first_blocks"
-            " second_blocks first_share second_share share low high joint_low joint_high times_slower p_value"
-            " p_adjusted family verdict at_least margin smallest_detectable_factor reason caveat"
-        ),
-        {
-            "platform": (_TEXT, "the platform's label in the second run"),
-            "against": (_TEXT, "the label in the first run that it is compared with"),
-            "first_median": ("`unit`", "the median over blocks in the first run; empty: no value"),
-            "second_median": ("`unit`", "the same in the second run"),
-            "first_blocks": (_COUNT, "blocks of the first run that gave a value"),
-            "second_blocks": (_COUNT, "blocks of the second run that gave a value"),
-            "first_share": ("share", "of the baseline's performance in the first run; empty: no baseline"),
-            "second_share": ("share", "the same in the second run"),
-            "share": ("share", "the second's performance relative to the first's; by cost the ratio of both shares"),
-            "joint_low": ("share", "the low end of the interval that holds together with all others of the family"),
-            "joint_high": ("share", "the high end of it"),
-        },
-    ),
+    **{table.name: table for table in (RUNS, PAPER_FIGURES, COMPARED)},
 }
 
 ROWS: Final[Mapping[str, Described]] = {
