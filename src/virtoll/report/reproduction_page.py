@@ -245,14 +245,14 @@ def _sources(found: Reproduction) -> Iterator[tuple[str, list[BesideView]]]:
     seen: set[tuple[str, str]] = set()
     for answers in _answers(found):
         first = answers[0][1]
-        told = (first.question.source, place(first)) in seen
+        known = (first.question.source, place(first)) in seen
         seen.add((first.question.source, place(first)))
         nows = [
             (label, ", ".join(filter(None, (standing, f"run {name}" if several else ""))), cell)
             for name, one in answers
-            for label, standing, cell in beside_view(one, told=told).nows
+            for label, standing, cell in beside_view(one, known=known).nows
         ]
-        sources.setdefault(first.question.source, []).append(replace(beside_view(first, told=told), nows=tuple(nows)))
+        sources.setdefault(first.question.source, []).append(replace(beside_view(first, known=known), nows=tuple(nows)))
     yield from sources.items()
 
 

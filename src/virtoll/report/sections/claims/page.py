@@ -23,7 +23,7 @@ OUTCOME_CLASS = {
     Outcome.NOT_DECIDED: "warn",
     Outcome.NOT_MEASURED: "missing",
 }
-_TIMES_BELOW = 0.1  # a share that is better told as so many times slower
+_TIMES_BELOW = 0.1  # a share that is better said as so many times slower
 _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
 
 
@@ -47,14 +47,16 @@ class ClaimView:
 
 def counts_line(ledger: Sequence[Judged]) -> str:
     """'46 claims: 3 refuted, 9 supported, 4 not decided, 30 not measured.'"""
-    return outcomes_line([one.outcome for one in ledger])
+    return outcomes_line([judged.outcome for judged in ledger])
 
 
 def outcomes_line(outcomes: Sequence[Outcome]) -> str:
     """The same of outcomes alone."""
-    found = Counter(outcomes)
-    told = ", ".join(f"{found[outcome]} {outcome}" for outcome in OUTCOMES if found[outcome])
-    return f"{len(outcomes)} claim{'' if len(outcomes) == 1 else 's'}: {told}." if outcomes else "There are no claims."
+    if not outcomes:
+        return "There are no claims."
+    counts = Counter(outcomes)
+    parts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
+    return f"{len(outcomes)} claim{'' if len(outcomes) == 1 else 's'}: {parts}."
 
 
 def outcomes_shown(outcomes: Iterable[Outcome]) -> list[str]:
@@ -86,14 +88,14 @@ def view(judged: Judged) -> ClaimView:
         note=claim.note,
         outcome=str(judged.outcome),
         kind=OUTCOME_CLASS[judged.outcome],
-        tests=tuple((str(one.outcome), _asked(one), _shown(one)) for one in judged.tests),
+        tests=tuple((str(tested.outcome), _test_words(tested), _shown(tested)) for tested in judged.tests),
         workloads=workloads_of(judged.claim),
     )
 
 
 def workloads_of(claim: Claim) -> tuple[str, ...]:
     """The workloads that a claim is about; none if it is about all of them."""
-    return tuple(dict.fromkeys(name for one in claim.tests for name in one.workloads))
+    return tuple(dict.fromkeys(name for test in claim.tests for name in test.workloads))
 
 
 def source_words(claim: Claim) -> str:
@@ -108,11 +110,15 @@ def source_words(claim: Claim) -> str:
 
 def _missing(judged: Judged) -> TableRow:
     claim = judged.claim
-    reasons = dict.fromkeys(one.missing for one in judged.tests)
-    return TableRow(claim.id, (Shown(claim.says, source_words(claim)), Shown("; ".join(reasons))))
+    return TableRow(claim.id, (Shown(claim.says, source_words(claim)), Shown(_reasons(judged))))
 
 
-def _asked(tested: JudgedTest) -> str:
+def _reasons(judged: Judged) -> str:
+    """Why it is not measured."""
+    return "; ".join(dict.fromkeys(tested.missing for tested in judged.tests))
+
+
+def _test_words(tested: JudgedTest) -> str:
     """What a test asks for: 'forwards 1500-byte frames as fast as native'; with what is lacking."""
     if tested.missing:
         return f"{tested.test.says}: {tested.missing}"
@@ -121,45 +127,45 @@ def _asked(tested: JudgedTest) -> str:
 
 def _shown(tested: JudgedTest) -> tuple[str, ...]:
     """The findings that decide come first; of many only some are shown."""
-    ordered = sorted(tested.findings, key=lambda one: (one.functional, OUTCOMES.index(one.outcome)))
-    texts = [finding_words(tested, one) for one in ordered]
+    ordered = sorted(tested.findings, key=lambda finding: (finding.functional, OUTCOMES.index(finding.outcome)))
+    texts = [finding_words(tested, finding) for finding in ordered]
     left = len(texts) - _MOST_SHOWN
     return tuple(texts if left <= 1 else [*texts[:_MOST_SHOWN], f"and {left} more"])
 
 
-def finding_words(tested: JudgedTest, found: Finding) -> str:
-    """'netns, IP forwarding 64 B: 36 % of native (34 to 38 %)', and its outcome where that is not the test's."""
+def finding_words(tested: JudgedTest, finding: Finding) -> str:
+    """'netns, IP forwarding 64 B: 36 % of native (34 to 38 %)', and its outcome if that is not the test's."""
     of_several = "all together" if tested.test.together else ""
-    what = ", ".join(filter(None, (found.platform, found.task, found.under, of_several)))
-    said = _numbers(tested, found)
-    reason = f" ({found.reason})" if found.reason else ""
-    outcome = FUNCTIONAL if found.functional else str(found.outcome)
-    told = [said, "" if outcome == tested.outcome and said else outcome]
-    return f"{what}: {', '.join(filter(None, told))}{reason}"
+    what = ", ".join(filter(None, (finding.platform, finding.task, finding.under, of_several)))
+    numbers = _numbers(tested, finding)
+    reason = f" ({finding.reason})" if finding.reason else ""
+    outcome = FUNCTIONAL if finding.functional else str(finding.outcome)
+    parts = [numbers, "" if outcome == tested.outcome and numbers else outcome]
+    return f"{what}: {', '.join(filter(None, parts))}{reason}"
 
 
-def _numbers(tested: JudgedTest, found: Finding) -> str:
-    if found.estimate is None:
+def _numbers(tested: JudgedTest, finding: Finding) -> str:
+    if finding.estimate is None:
         return ""
-    ends = (found.interval.low, found.interval.high) if found.interval else None
-    if found.unit:
-        if found.unit != "share":
-            one = words.estimate(found.estimate, found.interval, found.unit)
-            return one if ends is None else f"{one} ({words.outward(*ends, found.unit)})"
-        one = _error(found.estimate)
-        return one if ends is None else f"{one} ({_error(ends[0])} to {_error(ends[1])})"
+    ends = (finding.interval.low, finding.interval.high) if finding.interval else None
+    if finding.unit == "share":
+        error = _error(finding.estimate)
+        return error if ends is None else f"{error} ({_error(ends[0])} to {_error(ends[1])})"
+    if finding.unit:
+        estimate = words.estimate(finding.estimate, finding.interval, finding.unit)
+        return estimate if ends is None else f"{estimate} ({words.outward(*ends, finding.unit)})"
     if tested.test.times_slower is not None:
-        return _times_slower(found.estimate, ends, f"as long as {found.against}")
-    if found.estimate < _TIMES_BELOW and not tested.test.relative_to_baseline and tested.test.per is None:
-        return _times_slower(found.estimate, ends, f"slower than {found.against}")
-    share = words.share(found.estimate, found.interval)
+        return _times_slower(finding.estimate, ends, f"as long as {finding.against}")
+    if finding.estimate < _TIMES_BELOW and not tested.test.relative_to_baseline and tested.test.per is None:
+        return _times_slower(finding.estimate, ends, f"slower than {finding.against}")
+    share = words.share(finding.estimate, finding.interval)
     if tested.test.relative_to_baseline:
-        told = f"relative to the baseline it does {share} of what it does at {found.against}"
+        text = f"relative to the baseline it does {share} of what it does at {finding.against}"
     elif tested.test.per is not None:
-        told = f"{share} of {found.against}, for each of its {tested.test.per.replace('_', ' ')}"
+        text = f"{share} of {finding.against}, for each of its {tested.test.per.replace('_', ' ')}"
     else:
-        told = f"{share} of {found.against}"
-    return told if ends is None else f"{told} ({words.ends(*ends)})"
+        text = f"{share} of {finding.against}"
+    return text if ends is None else f"{text} ({words.ends(*ends)})"
 
 
 def _error(value: float) -> str:
@@ -169,13 +175,13 @@ def _error(value: float) -> str:
     return "0" if value < 5e-8 else units.parts_per_million(value).removeprefix("+")
 
 
-def _times_slower(share: float, ends: tuple[float, float] | None, told: str) -> str:
+def _times_slower(share: float, ends: tuple[float, float] | None, as_what: str) -> str:
     """How many times as long it takes: '2.3 times as long as native (2.1 to 2.6)'."""
     if ends is None:
-        return f"{units.significant(1 / share)} times {told}"
+        return f"{units.significant(1 / share)} times {as_what}"
     low, high = 0.0 if math.isinf(ends[1]) else 1 / ends[1], math.inf if ends[0] <= 0 else 1 / ends[0]
     factor = units.significant(1 / share, units.digits_within(1 / share, low, high))
-    return f"{factor} times {told} ({words.outward(low, high, '')})"
+    return f"{factor} times {as_what} ({words.outward(low, high, '')})"
 
 
 def claims_lines(ledger: Sequence[Judged]) -> list[str]:
@@ -187,10 +193,10 @@ def claims_lines(ledger: Sequence[Judged]) -> list[str]:
         shown = view(judged)
         lines += [f"{shown.id} {shown.outcome}: {shown.says}", f"    {shown.source}"]
         for outcome, says, findings in shown.tests:
-            lines += [f"  {outcome}: {says}", *(f"    {one}" for one in findings)]
-    untold: dict[str, list[str]] = {}
+            lines += [f"  {outcome}: {says}", *(f"    {finding}" for finding in findings)]
+    missing: dict[str, list[str]] = {}
     for judged in ledger:
         if judged.outcome is Outcome.NOT_MEASURED:
-            untold.setdefault("; ".join(dict.fromkeys(one.missing for one in judged.tests)), []).append(judged.claim.id)
-    lines += [f"not measured: {', '.join(ids)}: {reason}" for reason, ids in untold.items()]
+            missing.setdefault(_reasons(judged), []).append(judged.claim.id)
+    lines += [f"not measured: {', '.join(ids)}: {reason}" for reason, ids in missing.items()]
     return [*lines, counts_line(ledger)]

@@ -34,19 +34,19 @@ def paper_values(source: ReportInput) -> dict[str, Any] | None:
 
 def substitutes(analysis: Analysis) -> list[tuple[str, list[str]]]:
     """What of the paper's is stood for, each with the labels that do, in the experiment's order."""
-    found: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     for entry in analysis.data.manifest.platforms:
         if entry.stands_for is not None:
-            found.setdefault(entry.stands_for, []).append(entry.label)
-    return list(found.items())
+            labels.setdefault(entry.stands_for, []).append(entry.label)
+    return list(labels.items())
 
 
 def _cell(analysis: Analysis, row: PaperRow | None, task: Task) -> Shown:
     if row is None:
         return Shown("–", "not measured", "missing")
-    unit, own = task.metric.unit, row.summary
-    ends = (own.low, own.high) if own.low is not None and own.high is not None else None
+    unit, summary = task.metric.unit, row.summary
+    ends = (summary.low, summary.high) if summary.low is not None and summary.high is not None else None
     spread = units.between(*ends, unit) if ends is not None else "no spread"
     share = "" if row.share is None or row.platform == analysis.baseline else f"{words.share(row.share)}, "
     kind = "caveat" if row.platform in analysis.caveats else ""
-    return Shown(units.estimate(own.centre, ends, unit), spread, kind, but=f"{share}n = {own.count}")
+    return Shown(units.estimate(summary.centre, ends, unit), spread, kind, but=f"{share}n = {summary.count}")

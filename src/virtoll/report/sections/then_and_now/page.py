@@ -65,53 +65,53 @@ def then_and_now_values(source: ReportInput) -> dict[str, Any] | None:
 
 
 def share_words(then: Then) -> str:
-    """'98 %', 'at most 30 %', '24 to 26 %'; the paper's words where it has no number."""
+    """'98 %', 'at most 30 %', '24 to 26 %'; the paper's words if it has no number."""
     if then.low is None or then.high is None:
         return then.words
     ends = words.joined(words.share(then.low), words.share(then.high))
     return f"{RELATION_WORDS[then.relation]}{ends}"
 
 
-def place(one: Beside) -> str:
+def place(row: Beside) -> str:
     """The paper's platform in words."""
-    return one.platform.name if one.platform is not None else _BARE_HOST
+    return row.platform.name if row.platform is not None else _BARE_HOST
 
 
-def said_then(one: Beside) -> str:
+def said_then(row: Beside) -> str:
     """The paper's share in words, as a pointer shows it."""
-    return f"then, {place(one)}, {one.question.what}: {share_words(one.question.then)}"
+    return f"then, {place(row)}, {row.question.what}: {share_words(row.question.then)}"
 
 
-def said_now(one: Beside, now: Now) -> str:
+def said_now(row: Beside, now: Now) -> str:
     """A platform's share in words, as a pointer shows it."""
     shown = _now(now.ratio)
-    told = ", ".join(filter(None, (shown.main, shown.small, shown.but)))
-    return f"now, {now.ratio.platform}, {one.question.what}: {told}"
+    parts = ", ".join(filter(None, (shown.main, shown.small, shown.but)))
+    return f"now, {now.ratio.platform}, {row.question.what}: {parts}"
 
 
 def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
     sources: dict[str, list[BesideView]] = {}
-    for one in rows:
-        own = sources.setdefault(one.question.source, [])
-        own.append(beside_view(one, told=any(place(one) == other.name for other in own)))
-    how = dict.fromkeys(f"{one.question.source}: {one.question.how}" for one in rows if one.question.how)
-    return PaperView(study, tuple((source, tuple(own)) for source, own in sources.items()), tuple(how))
+    for row in rows:
+        views = sources.setdefault(row.question.source, [])
+        views.append(beside_view(row, known=any(place(row) == view.name for view in views)))
+    how = dict.fromkeys(f"{row.question.source}: {row.question.how}" for row in rows if row.question.how)
+    return PaperView(study, tuple((source, tuple(views)) for source, views in sources.items()), tuple(how))
 
 
-def beside_view(one: Beside, *, told: bool) -> BesideView:
-    """One question with its answers as text; `told`: the version of the paper's platform stands in a row above."""
-    question = one.question
+def beside_view(row: Beside, *, known: bool) -> BesideView:
+    """A question with its answers as text; `known`: the version of the paper's platform stands in a row above."""
+    question = row.question
     printed = [printed_words(value, base) for value, base in question.then.values]
     small = printed[0] if len(printed) == 1 else ""
     hint = "; ".join(printed)
-    said = question.then.words if question.then.low is not None else ""
+    text = question.then.words if question.then.low is not None else ""
     return BesideView(
         question.what,
-        place(one),
-        one.platform.version if one.platform is not None and not told else "",
-        Shown(share_words(question.then), small, hint=hint, words=said),
+        place(row),
+        row.platform.version if row.platform is not None and not known else "",
+        Shown(share_words(question.then), small, hint=hint, words=text),
         question.then.notes,
-        tuple((now.ratio.platform, _standing(now), _now(now.ratio)) for now in one.nows),
+        tuple((now.ratio.platform, _standing(now), _now(now.ratio)) for now in row.nows),
         workloads=question.now.workloads,
     )
 
@@ -135,8 +135,8 @@ def _number(value: PublishedValue) -> str:
 
 
 def _standing(now: Now) -> str:
-    told = "" if now.standing in (Standing.PRODUCT, Standing.BARE_HOST) else str(now.standing)
-    return ", ".join(filter(None, (told, now.ratio.task, now.ratio.under)))
+    standing = "" if now.standing in (Standing.PRODUCT, Standing.BARE_HOST) else str(now.standing)
+    return ", ".join(filter(None, (standing, now.ratio.task, now.ratio.under)))
 
 
 def _now(ratio: Ratio) -> Shown:
@@ -147,10 +147,10 @@ def _now(ratio: Ratio) -> Shown:
     single = interval is None and ratio.blocks == 1
     ends = words.ends(interval.low, interval.high) if interval is not None else "one block" if single else ""
     but = "functional only" if ratio.functional else "" if single else ratio.reason
-    said = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
-    kind = "caveat" if ratio.functional else "slower" if "slower" in said else "faster" if "faster" in said else ""
+    times = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
+    kind = "caveat" if ratio.functional else "slower" if "slower" in times else "faster" if "faster" in times else ""
     small = ", ".join(filter(None, (against, ends)))
-    return Shown(words.share(ratio.estimate, interval), small, kind, ratio.reason, but, words=said)
+    return Shown(words.share(ratio.estimate, interval), small, kind, ratio.reason, but, words=times)
 
 
 def _ends(ratio: Ratio) -> tuple[float, float]:
@@ -158,13 +158,13 @@ def _ends(ratio: Ratio) -> tuple[float, float]:
 
 
 def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
-    """Every printed number, gathered by table and platform, each with what is said of it."""
+    """Every printed number, gathered by table and platform, each with its note."""
     gathered: dict[tuple[str, str, str], dict[str, str]] = {}
-    for one in values:
-        where = ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in one.parameters.items())
-        metric = f"{one.metric.replace('_', ' ')} {RELATION_WORDS[one.relation]}{_number(one)}"
-        note = f" [{one.note}]" if one.note else ""
-        gathered.setdefault((one.source, one.scenario, one.platform), {})[
+    for value in values:
+        where = ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in value.parameters.items())
+        metric = f"{value.metric.replace('_', ' ')} {RELATION_WORDS[value.relation]}{_number(value)}"
+        note = f" [{value.note}]" if value.note else ""
+        gathered.setdefault((value.source, value.scenario, value.platform), {})[
             f"{metric}{f' ({where})' if where else ''}"
         ] = note
     for (source, scenario, platform), texts in gathered.items():
