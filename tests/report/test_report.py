@@ -22,7 +22,7 @@ from tests.support.specifications import complaints
 from tests.support.synthetic_run import Truth, write
 from tests.support.terminal import answer_text
 
-from virtoll.claims import ThenAndNow, then_and_now
+from virtoll.claims import then_and_now
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, words
@@ -31,7 +31,6 @@ from virtoll.report.build import load_analysis
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, Width, platform_styles
-from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.headline import DECIDES_WITHIN, level_class
 from virtoll.report.tables import csv_tables
 
@@ -436,9 +435,9 @@ def test_what_should_be_equal_and_is_not_marks_the_comparison(tmp_path: Path) ->
 
 def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(reports: Reports) -> None:
     analysis = reports("nested").analysis
-    ((name, spec),) = then_and_now_figures(then_and_now(analysis)).items()
+    figures = figures_of(analysis, then_and_now(analysis))
+    (name,) = figures.keys() - figures_of(analysis).keys()
     svg = html.unescape(drawn(reports("nested"))[name])
     shown = " ".join(re.findall(r"<(?:text|tspan)[^>]*>([^<]*)", svg))
     assert_facts(shown, "Tables 2 and 3", "maximum forwarding rate", "OpenVZ", "now: netns")
-    assert_facts(spec.caption(analysis), "Sun Fire X4150")
-    assert then_and_now_figures(ThenAndNow()) == {}
+    assert_facts(figures[name].caption(analysis), "Sun Fire X4150")

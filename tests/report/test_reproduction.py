@@ -29,9 +29,9 @@ from virtoll.report.reproduction_page import (
     render_reproduction,
     reproduction_document,
     reproduction_lines,
-    reproduction_tables,
 )
 from virtoll.report.reproduction_runs import Reproduction, RunOf
+from virtoll.report.reproduction_tables import reproduction_tables
 from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import RunData, analyse

@@ -9,11 +9,11 @@ are what it prints, and `report_document` all of it for a program. Figures are i
 from virtoll.report.advice import AdviceView, Adviser, advice_lines
 from virtoll.report.answer import damage_line
 from virtoll.report.build import ReportResult, build_report, load_analysis
-from virtoll.report.claims import claims_lines, counts_line
 from virtoll.report.document import comparison_records, ledger_document, median_records, report_document
 from virtoll.report.gate import GateView, gate_document, gate_lines, gate_view
 from virtoll.report.reproduction import build_reproduction, study_presets
 from virtoll.report.reproduction_page import reproduction_document, reproduction_lines
+from virtoll.report.sections.claims.page import claims_lines, counts_line
 from virtoll.report.sections.explanation.page import explanation_document, explanation_lines
 from virtoll.report.sections.guests.page import consolidation_lines
 from virtoll.report.sections.isolation.page import isolation_terminal

@@ -19,7 +19,6 @@ from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import FigureSpec
-from virtoll.report.figures.then_and_now import then_and_now_figures
 from virtoll.report.gate import GateView, gate_view
 from virtoll.report.page import render_page
 from virtoll.report.page_files import write_page, write_tables
@@ -230,10 +229,12 @@ def _built(
     drawer: Drawer,
 ) -> ReportResult:
     """What the process of `drawer` draws is asked for first, and waited for last."""
-    drawings = _drawings(drawer, analysis, figures_of(analysis))
+    figures = figures_of(analysis)
+    drawings = _drawings(drawer, analysis, figures)
     ratios = Ratios(analysis)
     beside = then_and_now(analysis, ratios)
-    drawings |= _drawings(drawer, analysis, then_and_now_figures(beside))
+    of_papers = {name: figure for name, figure in figures_of(analysis, beside).items() if name not in figures}
+    drawings |= _drawings(drawer, analysis, of_papers)
     advice = adviser(analysis) if adviser is not None else None
     ledger = ledger_of(analysis, claims, ratios)
     del ratios  # its cells are of no use to the page

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from virtoll.report.compared_table import COMPARED
+from virtoll.report.reproduction_tables import PAPER_FIGURES, RUNS
 from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.report.table import SHARED, Column, Table, ValueKind, shared
@@ -59,126 +61,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 TABLES: Final[Mapping[str, Described | Table[Any]]] = {
     **{table.name: table for section in SECTIONS for table in section.tables},
-    "then_and_now": Described(
-        "a number that a paper prints, and a platform of the run beside it",
-        _names(
-            "paper source what paper_platform paper_share_low paper_share_high paper_relation paper_words"
-            " paper_values paper_note platform stands_for_it_as task under against blocks share interval_low"
-            " interval_high interval_method reason caveat"
-        ),
-        {
-            "what": (_TEXT, "what the number says"),
-            "paper_platform": (_TEXT, "the paper's platform"),
-            "paper_share_low": ("share", "the published share, or the low end of it"),
-            "paper_share_high": ("share", "the same, or the high end"),
-            "paper_relation": (_TEXT, "equal, at least, at most or about"),
-            "paper_words": (_TEXT, "the text's own words, where it prints no number"),
-            "paper_values": (_TEXT, "the printed numbers that the share is of"),
-            "paper_note": (_TEXT, "what must be known of them"),
-            "stands_for_it_as": (_TEXT, "the same product, its successor, or what is here in its place"),
-            "interval_method": (_TEXT, "how the interval was made"),
-        },
-    ),
-    "claims": Described(
-        "a claim",
-        _names("claim paper source says bounds inferred outcome"),
-        {
-            "bounds": (_TEXT, "printed: the source prints the numbers that its tests ask for; ours: it does not"),
-            "inferred": (_ANSWER, "whether it follows from the source, which does not say it"),
-        },
-    ),
-    "claims_findings": Described(
-        "a ratio or value that a claim's test rests on",
-        _names(
-            "claim test says at_least at_most test_outcome platform task under against unit blocks estimate"
-            " interval_low interval_high simultaneous_low simultaneous_high method caveat outcome reason"
-        ),
-        {
-            "test": (_COUNT, "the test's number within the claim, from 0"),
-            "at_least": ("as the estimate", "the bound from below that is asked for"),
-            "at_most": ("as the estimate", "the bound from above"),
-            "test_outcome": (_TEXT, "of the whole test"),
-            "unit": (_TEXT, "of the estimate: share, or a metric's unit"),
-            "estimate": ("`unit`", "the ratio or the value"),
-            "simultaneous_low": ("`unit`", "the low end of the interval that holds with all others of the claim"),
-            "simultaneous_high": ("`unit`", "the high end of it"),
-            "method": (_TEXT, "how the intervals were made"),
-        },
-    ),
-    "paper_summary": Described(
-        "a platform and task, summed up as the paper did whose summary the experiment names",
-        _names(
-            "platform workload parameters metric unit label summary values dropped centre low high share_of_baseline"
-            " share_low share_high caveat"
-        ),
-        {
-            "summary": (_TEXT, "the summary's name"),
-            "values": (_COUNT, "values that it is of"),
-            "dropped": (_COUNT, "values that it leaves out"),
-            "centre": ("`unit`", "the mean or median"),
-            "low": ("`unit`", "the low end of its spread; empty: it has none"),
-            "high": ("`unit`", "the high end of it"),
-            "share_of_baseline": ("share", "of the baseline's performance"),
-            "share_low": ("share", "the low end of the share"),
-            "share_high": ("share", "the high end of it"),
-        },
-    ),
-    "runs": Described(
-        "a run of a reproduction (`virtoll reproduce`)",
-        _names("run experiment study size state virtoll host cpu kernel"),
-        {
-            "run": (_TEXT, "the run's name"),
-            "experiment": (_TEXT, "its experiment"),
-            "study": (_TEXT, "the study that this names"),
-            "size": (_TEXT, "quick or paper"),
-            "state": (_TEXT, "how far it came"),
-            "virtoll": (_TEXT, "the version that measured it"),
-            "host": (_TEXT, "the host's fingerprint"),
-            "cpu": (_TEXT, "its CPU's model"),
-            "kernel": (_TEXT, "its kernel"),
-        },
-    ),
-    "paper_figures": Described(
-        "a value of a paper's figure drawn again (`virtoll reproduce`)",
-        _names(
-            "figure part shows panel x_of x who run platform task value low high unit relation blocks reason caveat"
-        ),
-        {
-            "figure": (_TEXT, "the figure in the paper"),
-            "part": (_TEXT, "which part of it"),
-            "shows": (_TEXT, "what it shows"),
-            "panel": (_TEXT, "which panel of the part"),
-            "x_of": (_TEXT, "what the axis is of"),
-            "x": (_TEXT, "the place on it"),
-            "who": (_TEXT, "then: the paper; now: a run"),
-            "run": (_TEXT, "the run; empty: the paper"),
-            "value": ("`unit`", "the value; empty: a range, or none"),
-            "low": ("`unit`", "the low end"),
-            "high": ("`unit`", "the high end"),
-            "relation": (_TEXT, "equal, at least, at most or about"),
-        },
-    ),
-    "compared": Described(
-        "a platform and task in the second run, against the first (`virtoll compare`)",
-        _names(
-            "platform against workload parameters metric unit label first_median second_median first_blocks"
-            " second_blocks first_share second_share share low high joint_low joint_high times_slower p_value"
-            " p_adjusted family verdict at_least margin smallest_detectable_factor reason caveat"
-        ),
-        {
-            "platform": (_TEXT, "the platform's label in the second run"),
-            "against": (_TEXT, "the label in the first run that it is compared with"),
-            "first_median": ("`unit`", "the median over blocks in the first run; empty: no value"),
-            "second_median": ("`unit`", "the same in the second run"),
-            "first_blocks": (_COUNT, "blocks of the first run that gave a value"),
-            "second_blocks": (_COUNT, "blocks of the second run that gave a value"),
-            "first_share": ("share", "of the baseline's performance in the first run; empty: no baseline"),
-            "second_share": ("share", "the same in the second run"),
-            "share": ("share", "the second's performance relative to the first's; by cost the ratio of both shares"),
-            "joint_low": ("share", "the low end of the interval that holds together with all others of the family"),
-            "joint_high": ("share", "the high end of it"),
-        },
-    ),
+    **{table.name: table for table in (RUNS, PAPER_FIGURES, COMPARED)},
 }
 
 

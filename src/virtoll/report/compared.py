@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.changes import change_lines
-from virtoll.report.csv_table import CsvTable, times_slower
+from virtoll.report.compared_table import compared_table
 from virtoll.report.exchange.comment import comment_heads, comment_row, comment_text
 from virtoll.report.gate import GateView, measured_words
 from virtoll.stats.analysis import Analysis
@@ -291,73 +291,6 @@ def _markdown_table(compared: Compared, rows: Sequence[Comparison]) -> Iterator[
     yield from comment_heads(["workload", "platform", compared.first, compared.second, f"{compared.second} is"])
     for one in rows:
         yield comment_row([one.task.label, one.platform, *row_words(compared, one)])
-
-
-def compared_table(between: Between) -> CsvTable:
-    """A row for each comparison; `share` is of the second's performance in the first's."""
-    header = (
-        "platform",
-        "against",
-        "workload",
-        "parameters",
-        "metric",
-        "unit",
-        "label",
-        "first_median",
-        "second_median",
-        "first_blocks",
-        "second_blocks",
-        "first_share",
-        "second_share",
-        "share",
-        "low",
-        "high",
-        "joint_low",
-        "joint_high",
-        "times_slower",
-        "p_value",
-        "p_adjusted",
-        "family",
-        "verdict",
-        "at_least",
-        "margin",
-        "smallest_detectable_factor",
-        "reason",
-        "caveat",
-    )
-    return CsvTable("compared", header, tuple(_row_of(between, one) for one in between.comparisons))
-
-
-def _row_of(between: Between, one: Comparison) -> tuple[Any, ...]:
-    pair, (first, second), task = between.pair(one.platform), between.samples(one), one.task
-    own, joint = ((each.low, each.high) if each else (None, None) for each in (one.interval, one.simultaneous))
-    return (
-        pair.second,
-        pair.first,
-        task.workload,
-        task.parameters,
-        task.metric.name,
-        task.metric.unit,
-        task.label,
-        *(each.cell.median if each.cell is not None else None for each in (first, second)),
-        first.blocks,
-        second.blocks,
-        first.share,
-        second.share,
-        one.share,
-        *own,
-        *joint,
-        times_slower(one.share),
-        one.p_value,
-        one.p_adjusted,
-        "primary" if task.metric.primary else "second",
-        str(one.verdict),
-        one.at_least,
-        one.margin,
-        one.smallest,
-        one.reason,
-        one.caveat,
-    )
 
 
 def compared_document(told: Sequence[Compared]) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from virtoll.report.changes import change_lines
 from virtoll.report.compared import (
     Compared,
     cautions,
-    compared_table,
     notes,
     of_task,
     sample_words,
 )
+from virtoll.report.compared_table import compared_table
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.compared import compared_caption, compared_figure_why_not, draw_compared

@@ -15,12 +15,12 @@ from virtoll.claims import Judged
 from virtoll.report import words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
-from virtoll.report.claims import claims_document
 from virtoll.report.csv_table import CsvTable, record
 from virtoll.report.gate import GateView
 from virtoll.report.headline import host_line
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
+from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.report.sections.explanation.page import explanation_records
 from virtoll.stats.analysis import Analysis

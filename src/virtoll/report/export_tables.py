@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.report import headline, words
-from virtoll.report.papers import paper_context
+from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.isolation.page import isolated_tasks
+from virtoll.report.sections.paper.page import paper_values
 from virtoll.report.sections.scale.page import together_words
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis
@@ -171,12 +172,12 @@ def _scale(analysis: Analysis) -> ExportTable:
 
 def _paper_summary(analysis: Analysis) -> ExportTable:
     """The same values as a paper summed up."""
-    context, method = paper_context(analysis), analysis.paper_method
-    if context is None or method is None:
+    values, method = paper_values(ReportInput(analysis)), analysis.paper_method
+    if values is None or method is None:
         return ExportTable("paper_summary", "", (), (), ())
     groups = []
-    for row in context["rows"]:
-        cells = zip(context["platforms"], row.cells, strict=True)
+    for row in values["rows"]:
+        cells = zip(values["platforms"], row.cells, strict=True)
         rows = tuple((_name(analysis, one), cell.main, cell.small, cell.but) for one, cell in cells)
         groups.append(ExportGroup(row.head, rows))
     columns = (

@@ -12,19 +12,18 @@ from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
 from virtoll.report.campaign_lines import campaign_lines
-from virtoll.report.claims import claims_context
 from virtoll.report.drawing import Drawing
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
 from virtoll.report.figures.base import HEADINGS, FigureSpec
 from virtoll.report.gate import GateView
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
-from virtoll.report.papers import paper_context, substitutes
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
+from virtoll.report.sections.claims.page import outcomes_shown
 from virtoll.report.sections.explanation import EXPLANATION
+from virtoll.report.sections.paper.page import substitutes
 from virtoll.report.tables import csv_tables
-from virtoll.report.then_and_now import then_and_now_context
 from virtoll.stats.analysis import Analysis
 
 _MOST_LINES = 200  # of the plan and of command lines; all of them are in plan.csv and commands.csv
@@ -69,7 +68,6 @@ def _context(
     source = ReportInput(analysis, ledger, beside)
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
-    claims = claims_context(ledger)
     return {
         "analysis": analysis,
         "manifest": manifest,
@@ -109,7 +107,7 @@ def _context(
             manifest.run,
             analysis.platforms,
             list(dict.fromkeys(trial.workload for trial in manifest.plan.trials)),
-            outcomes=claims["outcomes"],
+            outcomes=outcomes_shown(judged.outcome for judged in ledger),
             host=headline.host_words(analysis),
         ),
         "platform_names": set(analysis.platforms),
@@ -117,9 +115,6 @@ def _context(
         "own_sections": _own_sections(specs.values()),
         **{section.name: section.values(source) for section in SECTIONS},
         "campaign_lines": campaign_lines(analysis),
-        "beside": then_and_now_context(analysis, beside),
-        "claims": claims,
-        "paper": paper_context(analysis),
         "substitutes": substitutes(analysis),
         "tables": [name for name in tables if name != EXPLANATION.name],  # its own section links to it
         "most_lines": _MOST_LINES,

@@ -1,4 +1,4 @@
-"""The papers' figures and tables again, as text: what of each is replayed, by which run, and its values. As CSV too.
+"""The papers' figures and tables again, as text: what of each is replayed, by which run, and its values.
 
 No numbers are computed here: they come from `claims/paper_figures.py`.
 """
@@ -22,10 +22,9 @@ from virtoll.claims.paper_figures import (
     printed_of,
 )
 from virtoll.report import words
-from virtoll.report.csv_table import CsvTable, Row
 from virtoll.report.reproduction_runs import Reproduction
 from virtoll.report.rows import Shown, TableRow
-from virtoll.report.then_and_now import share_words
+from virtoll.report.sections.then_and_now.page import share_words
 
 OfRun = tuple[str, Mark]
 """A run's name, and a value of it."""
@@ -247,73 +246,3 @@ def _value(part: Part, mark: Mark) -> Shown:
         main = units.estimate(mark.value, ends, mark.unit)
         small = units.between(*ends, mark.unit) if ends is not None else ""
     return Shown(main, small or mark.reason, kind, mark.reason, mark.caveat or "")
-
-
-def paper_figure_tables(found: Reproduction) -> tuple[CsvTable, ...]:
-    """One row a value: the paper's (`then`) and each run's (`now`)."""
-    header = (
-        "figure",
-        "part",
-        "shows",
-        "panel",
-        "x_of",
-        "x",
-        "who",
-        "run",
-        "platform",
-        "task",
-        "value",
-        "low",
-        "high",
-        "unit",
-        "relation",
-        "blocks",
-        "reason",
-        "caveat",
-    )
-    rows = [row for parts in data_of(found) for data in parts for row in _csv_rows(data)]
-    return (CsvTable("paper_figures", header, tuple(rows)),)
-
-
-def _csv_rows(data: PartData) -> Iterator[Row]:
-    part = data.part
-    what = (data.figure.title_words, part.name or None, part.shows)
-    axis = "offered Mbit/s" if part.over is not None else part.x
-    for one in data.printed:
-        then = one.question.then
-        place = (panel_words(part, one.panel) or None, axis, one.x)
-        value = then.low if then.low == then.high else None
-        yield (
-            *what,
-            *place,
-            "then",
-            None,
-            one.platform,
-            one.question.what,
-            value,
-            then.low,
-            then.high,
-            "share",
-            then.relation,
-            None,
-            None,
-            None,
-        )
-    for run, mark in data.marks:
-        place = (panel_words(part, mark.panel) or None, axis, mark.x)
-        yield (
-            *what,
-            *place,
-            "now",
-            run,
-            mark.platform,
-            mark.task,
-            mark.value,
-            mark.low,
-            mark.high,
-            mark.unit or "share",
-            "equal",
-            mark.blocks,
-            mark.reason or None,
-            mark.caveat,
-        )

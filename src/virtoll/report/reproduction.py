@@ -19,8 +19,9 @@ from virtoll.report.build import load_analysis
 from virtoll.report.drawing import Drawer
 from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.renewal import renewed
-from virtoll.report.reproduction_page import drawings_of, render_reproduction, reproduction_tables
+from virtoll.report.reproduction_page import drawings_of, render_reproduction
 from virtoll.report.reproduction_runs import Reproduction, RunOf
+from virtoll.report.reproduction_tables import reproduction_tables
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis

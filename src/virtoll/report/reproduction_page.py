@@ -12,16 +12,17 @@ from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined
 from virtoll.claims.published_rows import questions, why_not_comparable
 from virtoll.claims.then_and_now import Beside
-from virtoll.report.claims import OUTCOME_CLASS, OUTCOMES, claims_document, claims_tables, outcomes_line, view
-from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawing
 from virtoll.report.figures.papers_again import again_figures, caption, labels, titles
 from virtoll.report.figures.style import Specification, Width
-from virtoll.report.figures.then_and_now import of_run
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
-from virtoll.report.paper_figures import figure_views, paper_figure_tables
+from virtoll.report.paper_figures import figure_views
 from virtoll.report.reproduction_runs import Reproduction, RunOf
-from virtoll.report.then_and_now import BesideView, beside_view, place, then_and_now_tables
+from virtoll.report.reproduction_tables import reproduction_tables
+from virtoll.report.sections.claims.page import OUTCOME_CLASS, OUTCOMES, outcomes_line, outcomes_shown, view
+from virtoll.report.sections.claims.tables import claims_document
+from virtoll.report.sections.then_and_now.figure import of_run
+from virtoll.report.sections.then_and_now.page import BesideView, beside_view, place
 from virtoll.version import __version__
 
 RULE = (
@@ -101,7 +102,7 @@ def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, 
             f"{found.study.name}: {runs}",
             labels(found),
             list(dict.fromkeys(one.workload for run in found.runs for one in run.manifest.plan.trials)),
-            outcomes=[str(one) for one in OUTCOMES if any(each.outcome is one for each in told)],
+            outcomes=outcomes_shown(joined.outcome for joined in found.joined),
         ),
         "platform_names": set(labels(found)),
         "workload_of": {},
@@ -245,14 +246,14 @@ def _sources(found: Reproduction) -> Iterator[tuple[str, list[BesideView]]]:
     seen: set[tuple[str, str]] = set()
     for answers in _answers(found):
         first = answers[0][1]
-        told = (first.question.source, place(first)) in seen
+        known = (first.question.source, place(first)) in seen
         seen.add((first.question.source, place(first)))
         nows = [
             (label, ", ".join(filter(None, (standing, f"run {name}" if several else ""))), cell)
             for name, one in answers
-            for label, standing, cell in beside_view(one, told=told).nows
+            for label, standing, cell in beside_view(one, known=known).nows
         ]
-        sources.setdefault(first.question.source, []).append(replace(beside_view(first, told=told), nows=tuple(nows)))
+        sources.setdefault(first.question.source, []).append(replace(beside_view(first, known=known), nows=tuple(nows)))
     yield from sources.items()
 
 
@@ -277,61 +278,6 @@ def _counts(found: Reproduction) -> str:
         f"Of {len(values)} printed numbers {beside} have a value measured here, {without} can be compared "
         f"with nothing, and {len(values) - without - beside} were not measured."
     )
-
-
-def reproduction_tables(found: Reproduction) -> tuple[CsvTable, ...]:
-    """All of the page as CSV: `runs`, the joined `claims`, `claims_findings` and `then_and_now` by run."""
-    runs = tuple(
-        (
-            one.name,
-            one.experiment,
-            one.manifest.experiment.get("study"),
-            one.manifest.experiment.get("size"),
-            one.state.state,
-            one.manifest.virtoll,
-            one.host,
-            one.manifest.host.get("cpu_model"),
-            one.manifest.host.get("kernel"),
-        )
-        for one in found.runs
-    )
-    claims = tuple(
-        (
-            one.claim.id,
-            one.claim.source,
-            one.claim.says,
-            str(one.outcome),
-            len(one.measured),
-            one.error,
-            *(str(judged.outcome) for _, judged in one.runs),
-        )
-        for one in found.joined
-    )
-    own_header = ("claim", "source", "says", "outcome", "runs", "error_at_most")
-    of_runs = [*_by_run((run.name, claims_tables(run.ledger)[1]) for run in found.runs)]
-    rows = [
-        *_by_run(
-            (run.name, table)
-            for run in found.runs
-            for table in then_and_now_tables(replace(run.beside, rows=run.beside.of(found.study.name)))
-        )
-    ]
-    return (
-        CsvTable("runs", ("run", "experiment", "study", "size", "state", "virtoll", "host", "cpu", "kernel"), runs),
-        CsvTable("claims", (*own_header, *(f"outcome_of_{one.name}" for one in found.runs)), claims),
-        *of_runs,
-        *rows,
-        *paper_figure_tables(found),
-    )
-
-
-def _by_run(tables: Iterator[tuple[str, CsvTable]]) -> Iterator[CsvTable]:
-    """Tables of the same name and columns as one, with the run in its first column."""
-    found = list(tables)
-    if found:
-        _, first = found[0]
-        rows = tuple((run, *row) for run, table in found for row in table.rows)
-        yield CsvTable(first.name, ("run", *first.header), rows)
 
 
 def reproduction_document(found: Reproduction) -> dict[str, Any]:

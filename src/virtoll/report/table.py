@@ -27,6 +27,7 @@ class OfPlatform(Protocol):
 
 Row = TypeVar("Row")
 PlatformRow = TypeVar("PlatformRow", bound=OfPlatform)
+Part = TypeVar("Part")
 Value = Callable[[Row], Any]
 """A cell of a row; None: it is empty."""
 
@@ -60,13 +61,14 @@ class Column(Generic[Row]):
 class Table(Generic[Row]):
     """A table: its name is the file's without the ending, and `row` says what a row is, in words.
 
-    `rows`: those of a report; None if it has nothing of the kind, and the table is left out. `columns_of`: a report's
-    columns, if they are not the same in each; `columns` are then what is said of them all.
+    `rows`: those of a report; None if it has nothing of the kind, and the table is left out. A table that no report of
+    a run has is without. `columns_of`: a report's columns, if they are not the same in each; `columns` are then what is
+    said of them all.
     """
 
     name: str
     row: str
-    rows: Callable[[ReportInput], Iterable[Row] | None]
+    rows: Callable[[ReportInput], Iterable[Row] | None] | None
     columns: tuple[Column[Row], ...]
     columns_of: Callable[[ReportInput], tuple[Column[Row], ...]] | None = None
 
@@ -84,7 +86,7 @@ class Table(Generic[Row]):
 
     def csv(self, source: ReportInput) -> CsvTable | None:
         """The table of a report; None if it has nothing of the kind."""
-        rows = self.rows(source)
+        rows = None if self.rows is None else self.rows(source)
         columns = self.columns if self.columns_of is None else self.columns_of(source)
         return None if rows is None else self.of(rows, columns)
 
@@ -138,6 +140,19 @@ def shared(name: str, value: Value[Row]) -> Column[Row]:
     unit, meaning = SHARED[name]
     shown = "" if unit in _KINDS and unit != _ANSWER else unit
     return Column(name, shown, meaning, _KINDS.get(unit, ValueKind.NUMBER), value)
+
+
+def of_part(columns: Iterable[Column[Part]], part: Callable[[Row], Part | None]) -> tuple[Column[Row], ...]:
+    """Columns of a part of each row; their cells are empty if a row has none."""
+
+    def of_row(column: Column[Part]) -> Column[Row]:
+        def cell(row: Row) -> Any:
+            there = part(row)
+            return None if there is None else column.value(there)
+
+        return Column(column.name, column.unit, column.meaning, column.kind, cell)
+
+    return tuple(map(of_row, columns))
 
 
 def of_task(task: Callable[[Row], Task]) -> tuple[Column[Row], ...]:

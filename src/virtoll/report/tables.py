@@ -3,12 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
-from virtoll.report.claims import claims_tables
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.papers import paper_tables
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
-from virtoll.report.then_and_now import then_and_now_tables
 from virtoll.stats.analysis import Analysis
 
 
@@ -19,6 +16,3 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     """
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
-    yield from then_and_now_tables(beside)
-    yield from claims_tables(ledger) if ledger else ()
-    yield from paper_tables(analysis)

@@ -1,20 +1,14 @@
-"""Every figure of a report, in order: one line each. A new figure is one file here and one line below."""
+"""Every figure of a report, in the order of the sections."""
 
 from virtoll.claims import NO_PAPER, ThenAndNow
 from virtoll.report.figures.base import FigureSeries, FigureSpec
-from virtoll.report.figures.paper_bars import BARS
-from virtoll.report.figures.then_and_now import then_and_now_figures
+from virtoll.report.report_input import ReportInput
 from virtoll.report.sections import SECTIONS
 from virtoll.stats.analysis import Analysis
 
-FIGURES: dict[str, FigureSpec] = {
-    **{name: figure for section in SECTIONS for name, figure in section.figures.items()},
-}
+FIGURES: dict[str, FigureSpec] = {name: figure for section in SECTIONS for name, figure in section.figures.items()}
 
-SERIES: dict[str, FigureSeries] = {
-    "bars": BARS,
-    **{name: series for section in SECTIONS for name, series in section.series.items()},
-}
+SERIES: dict[str, FigureSeries] = {name: series for section in SECTIONS for name, series in section.series.items()}
 
 
 def figures_of(analysis: Analysis, beside: ThenAndNow = NO_PAPER) -> dict[str, FigureSpec]:
@@ -22,5 +16,6 @@ def figures_of(analysis: Analysis, beside: ThenAndNow = NO_PAPER) -> dict[str, F
 
     `beside`: what the papers have beside the run; each paper gets a figure.
     """
-    parts = {f"{name}-{part}": spec for name, series in SERIES.items() for part, spec in series.parts(analysis).items()}
-    return FIGURES | parts | then_and_now_figures(beside)
+    source = ReportInput(analysis, beside=beside)
+    parts = {f"{name}-{part}": spec for name, series in SERIES.items() for part, spec in series.parts(source).items()}
+    return FIGURES | parts

@@ -15,6 +15,7 @@ from typing import Final
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.report_input import ReportInput
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import Quantity
 from virtoll.stats.intervals import Estimate
@@ -26,8 +27,6 @@ HEADINGS: Final = frozenset(
         "cost",
         "forwarding",
         "listed rates",
-        "paper",
-        "then and now",
         "order",
     }
 )
@@ -43,6 +42,8 @@ class FigureSpec:
 
     `section`: where on the page: one of `sections.SECTIONS` or of `HEADINGS`, or the heading of a section that the
     figures of that name have to themselves.
+    `section`: where on the page: the name of a section, one of `HEADINGS`, or the heading of a section that the figures
+    of that name have to themselves.
     """
 
     title: str
@@ -56,13 +57,13 @@ class FigureSpec:
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """One entry of SERIES: as many figures as a run needs, none where it has nothing of the kind.
+    """As many figures as a run needs, none if it has nothing of the kind.
 
     `parts`: each figure by what follows the series' name in its own. A part has something to draw.
     """
 
     title: str
-    parts: Callable[[Analysis], Mapping[str, FigureSpec]]
+    parts: Callable[[ReportInput], Mapping[str, FigureSpec]]
 
 
 def drawn_always(_: Analysis) -> None:

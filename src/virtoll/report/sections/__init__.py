@@ -3,6 +3,7 @@
 from typing import Final
 
 from virtoll.report.section import Section
+from virtoll.report.sections.claims import CLAIMS_SECTION
 from virtoll.report.sections.clock import CLOCK
 from virtoll.report.sections.cost import COST
 from virtoll.report.sections.equivalence import EQUIVALENCE
@@ -12,13 +13,16 @@ from virtoll.report.sections.forwarding import FORWARDING
 from virtoll.report.sections.guests import GUESTS
 from virtoll.report.sections.hosts import HOSTS
 from virtoll.report.sections.isolation import ISOLATION
+from virtoll.report.sections.paper import PAPER
 from virtoll.report.sections.parameters import PARAMETERS
 from virtoll.report.sections.scale import SCALE
 from virtoll.report.sections.scaling import SCALING
+from virtoll.report.sections.then_and_now import THEN_AND_NOW
 from virtoll.report.sections.throughput import THROUGHPUT
 
 SECTIONS: Final[tuple[Section, ...]] = (
     COST,
+    PAPER,
     FORWARDING,
     SCALING,
     THROUGHPUT,
@@ -27,6 +31,8 @@ SECTIONS: Final[tuple[Section, ...]] = (
     ISOLATION,
     SCALE,
     CLOCK,
+    CLAIMS_SECTION,
+    THEN_AND_NOW,
     GUESTS,
     HOSTS,
     EQUIVALENCE,

@@ -16,6 +16,7 @@ from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, c
 from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel, upright_room, where_room
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.style import COUNTS, Specification, Width, nice_log_ticks, pixels
+from virtoll.report.report_input import ReportInput
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats import cpu_over_parameters
@@ -206,10 +207,10 @@ def _cpu_words(panels: Sequence[OverParameter]) -> str:
     )
 
 
-def parts(analysis: Analysis) -> dict[str, FigureSpec]:
+def parts(source: ReportInput) -> dict[str, FigureSpec]:
     """One for each workload and parameter."""
     found: dict[tuple[str, str], list[OverParameter]] = {}
-    for one in analysis.over_parameters:
+    for one in source.analysis.over_parameters:
         found.setdefault((one.metric.workload, one.parameter), []).append(one)
     return {
         f"{workload}-{parameter}".replace("_", "-"): FigureSpec(

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from virtoll.claims import ThenAndNow
 from virtoll.claims.then_and_now import Beside, Now
 from virtoll.reference.published import Study
 from virtoll.report.figures import legends, markers
-from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_always
+from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, drawn_always
 from virtoll.report.figures.caveats import SIGN
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import SAID, figure, labels_of, layer, number, panels, rule_through, text_width
@@ -26,9 +25,11 @@ from virtoll.report.figures.style import (
     nice_log_ticks,
     platform_styles,
 )
-from virtoll.report.then_and_now import place, said_now, said_then
+from virtoll.report.report_input import ReportInput
+from virtoll.report.sections.then_and_now.page import place, said_now, said_then
 from virtoll.stats.analysis import Analysis
 
+TITLE: Final = "Then and now"
 _MOST_ROWS, _LEAST_ROWS = 40, 2
 _REACH = 20.0  # of an interval's ends, times its estimate: beyond it nothing is known
 _ROW: Final = 22.0  # pixels
@@ -51,22 +52,22 @@ class _Look:
         return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
 
 
-def then_and_now_figures(beside: ThenAndNow) -> dict[str, FigureSpec]:
+def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
     """One figure for each paper of which at least two numbers have a share and something beside it."""
-    found = {}
-    for name in dict.fromkeys(one.study.name for one in beside.rows):
-        rows = beside.of(name)
+    figures = {}
+    for name in dict.fromkeys(row.study.name for row in source.beside.rows):
+        rows = source.beside.of(name)
         groups = groups_of(rows)
         if groups:
             study = rows[0].study
-            found[f"then-and-now-{name}"] = FigureSpec(
-                f"Then and now: {_short(study)}",
+            figures[name] = FigureSpec(
+                f"{TITLE}: {_short(study)}",
                 partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
                 drawn_always,
-                section="then and now",
+                section="then_and_now",
             )
-    return found
+    return figures
 
 
 def _short(study: Study) -> str:
@@ -77,19 +78,19 @@ def _short(study: Study) -> str:
 def groups_of(rows: Iterable[Beside]) -> list[Group]:
     """By table or figure of the paper: of more than fit the largest, in the paper's order, the last one cut short.
 
-    Only numbers with a share; none where there are too few for a figure.
+    Only numbers with a share; none if there are too few for a figure.
     """
     by_source: dict[str, list[Beside]] = {}
-    for one in rows:
-        if one.question.then.low:
-            by_source.setdefault(one.question.source, []).append(one)
+    for row in rows:
+        if row.question.then.low:
+            by_source.setdefault(row.question.source, []).append(row)
     if sum(map(len, by_source.values())) < _LEAST_ROWS:
         return []
     left, kept = _MOST_ROWS, {}
-    for source, own in sorted(by_source.items(), key=lambda one: -len(one[1])):
+    for source, of_source in sorted(by_source.items(), key=lambda item: -len(item[1])):
         if left > 0:
-            kept[source] = own[:left]
-            left -= len(own)
+            kept[source] = of_source[:left]
+            left -= len(of_source)
     return [(source, kept[source]) for source in by_source if source in kept]
 
 
@@ -99,15 +100,15 @@ def _draw(analysis: Analysis, width: Width, groups: Sequence[Group]) -> Specific
 
 def draw(groups: Sequence[Group], platforms: Sequence[str], width: Width) -> Specification:
     """A panel for each table, a row for each number; the paper's share open, the run's filled."""
-    names = [_name(one) for _, rows in groups for one in rows]
+    names = [_name(row) for _, rows in groups for row in rows]
     left = max(text_width(line, SIZES[width].text) for lines in names for line in lines) + 14
     look = _Look(platform_styles(platforms), _limits(groups), round(width.pixels - 10 - left, 1))
-    drawn = [_panel(look, *one, last=one is groups[-1]) for one in groups]
+    drawn = [_panel(look, *group, last=group is groups[-1]) for group in groups]
     return figure([panels(drawn, 1, spacing=6), *legends.legend(width, _entries(look, groups), left, most=3)])
 
 
-def _name(one: Beside) -> list[str]:
-    return textwrap.wrap(f"{one.question.what}, {place(one)}", _LETTERS)
+def _name(row: Beside) -> list[str]:
+    return textwrap.wrap(f"{row.question.what}, {place(row)}", _LETTERS)
 
 
 def _ends(now: Now) -> tuple[float, float, float]:
@@ -122,9 +123,9 @@ def _ends(now: Now) -> tuple[float, float, float]:
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
     values = [1.0]
     for _, rows in groups:
-        for one in rows:
-            values += [end for end in (one.question.then.low, one.question.then.high) if end]
-            values += [end for now in one.nows for end in _ends(now)]
+        for row in rows:
+            values += [end for end in (row.question.then.low, row.question.then.high) if end]
+            values += [end for now in row.nows for end in _ends(now)]
     return 100 * min(values) / 1.3, 100 * max(values) * 1.3
 
 
@@ -140,9 +141,9 @@ def _panel(look: _Look, source: str, rows: Sequence[Beside], *, last: bool) -> S
         "ticks": False,
         "domain": False,
         "labelPadding": 6,
-        "labelExpr": labels_of([_name(one) for one in rows]),
+        "labelExpr": labels_of([_name(row) for row in rows]),
     }
-    data = [datum for row, one in enumerate(rows) for datum in _data(one, row)]
+    data = [datum for line, row in enumerate(rows) for datum in _data(row, line)]
     return {
         "title": source,
         "width": look.across,
@@ -156,8 +157,8 @@ def _layers(
     look: _Look, across: Specification, upright: Specification, data: Sequence[Mapping[str, Any]]
 ) -> list[Specification]:
     y: Specification = {"y": {"field": "place", **upright}}
-    paint = look.by_platform(one.paint for one in look.styles.values())
-    shape = look.by_platform(markers.shape(one.marker) for one in look.styles.values())
+    paint = look.by_platform(style.paint for style in look.styles.values())
+    shape = look.by_platform(markers.shape(style.marker) for style in look.styles.values())
     ring: Specification = {"type": "point", "size": markers.area(4.6), "fill": PAPER, "stroke": INK, "strokeWidth": 1.2}
     point: Specification = {"type": "point", "size": markers.area(4.2), "strokeWidth": 0}
     cross: Specification = {"type": "point", "shape": markers.CROSS, "size": markers.area(4), "stroke": INK}
@@ -179,30 +180,30 @@ def _layers(
     rings = [
         layer(ring | {"shape": sign}, then_x | y | {"tooltip": SAID}, f"datum.outline === '{name}'")
         for name, sign in {"about": "circle", **_SHAPES}.items()
-        if any(one.get("outline") == name for one in data)
+        if any(datum.get("outline") == name for datum in data)
     ]
-    return [*(one for field, one in drawn.items() if any(field in datum for datum in data)), *rings]
+    return [*(drawn_layer for field, drawn_layer in drawn.items() if any(field in datum for datum in data)), *rings]
 
 
-def _data(one: Beside, row: int) -> Iterator[Specification]:
+def _data(row: Beside, line: int) -> Iterator[Specification]:
     """The paper's share (or both ends of it) above, and the run's below it."""
-    then = one.question.then
+    then = row.question.then
     if then.low is not None and then.high is not None:
         apart = math.log(then.high / then.low) > 0.02
         outline = then.relation if then.relation in _SHAPES else "about"
-        made = {"place": number(row - 0.16), "outline": outline, "said": said_then(one)}
+        made = {"place": number(line - 0.16), "outline": outline, "said": said_then(row)}
         yield made | {"then": number(100 * then.low)} | ({"until": number(100 * then.high)} if apart else {})
         if apart:
             yield made | {"then": number(100 * then.high)}
-    workload = one.question.now.workload
-    for index, now in enumerate(one.nows):
+    workload = row.question.now.workload
+    for index, now in enumerate(row.nows):
         estimate, low, high = _ends(now)
         made = {
             "platform": now.ratio.platform,
             "workload": workload if isinstance(workload, str) else now.ratio.task,
-            "place": number(row + 0.08 + 0.26 * index / max(len(one.nows) - 1, 1)),
+            "place": number(line + 0.08 + 0.26 * index / max(len(row.nows) - 1, 1)),
             "value": number(100 * estimate),
-            "said": said_now(one, now),
+            "said": said_now(row, now),
         }
         interval = now.ratio.interval
         if interval is not None:
@@ -212,21 +213,21 @@ def _data(one: Beside, row: int) -> Iterator[Specification]:
 
 
 def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
-    nows = [now for _, rows in groups for one in rows for now in one.nows]
+    nows = [now for _, rows in groups for row in rows for now in row.nows]
     marked = {now.ratio.platform: now.ratio.caveat for now in nows if now.ratio.caveat}
     standings = {now.ratio.platform: now.standing.short for now in nows}
-    found = [legends.Entry("then: the paper", shape="circle", fill=PAPER, stroke=INK, points=4.6)]
-    for one in (label for label in look.styles if label in standings):
-        style = look.styles[one]
-        name = ", ".join(filter(None, (f"{one} {SIGN}" if one in marked else one, standings[one])))
+    entries = [legends.Entry("then: the paper", shape="circle", fill=PAPER, stroke=INK, points=4.6)]
+    for label in (label for label in look.styles if label in standings):
+        style = look.styles[label]
+        name = ", ".join(filter(None, (f"{label} {SIGN}" if label in marked else label, standings[label])))
         shape = markers.shape(style.marker)
-        found.append(
+        entries.append(
             legends.Entry(
-                f"now: {name}", platform=one, line=style.paint, shape=shape, fill=style.paint, stroke=style.paint
+                f"now: {name}", platform=label, line=style.paint, shape=shape, fill=style.paint, stroke=style.paint
             )
         )
     caveats = dict.fromkeys(marked.values())
-    return found + [
+    return entries + [
         legends.Entry(f"{SIGN} ×  {caveat}", shape=markers.BOX, fill=PAPER, stroke=INK) for caveat in caveats
     ]
 
@@ -234,7 +235,7 @@ def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
 def of_run(
     beside: Sequence[Beside], platforms: Sequence[str], blocks: str
 ) -> tuple[partial[Specification], str] | None:
-    """What draws one run's rows at a width, and its caption; None where there are too few."""
+    """What draws one run's rows at a width, and its caption; None if there are too few."""
     groups = groups_of(beside)
     if not groups:
         return None
@@ -256,3 +257,6 @@ def caption(study: Study, groups: Sequence[Group], all_rows: int, blocks: str) -
         "order of the platforms and how a percentage changes, not the distance between both: the paper's host was "
         f"{study.hardware}.{rest}"
     )
+
+
+BY_PAPER: Final = FigureSeries(TITLE, figures_by_paper)

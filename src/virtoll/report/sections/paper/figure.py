@@ -15,6 +15,7 @@ from virtoll.report.figures.base import FigureSeries, FigureSpec, drawn_always
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.marks import panels as side_by_side
 from virtoll.report.figures.style import SIZES, SMALLEST_POINTS, Specification, Width, pixels
+from virtoll.report.report_input import ReportInput
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task, printed_tasks
@@ -76,13 +77,13 @@ def _scaled(row: PaperRow, scale: float) -> tuple[float, float | None, float | N
 def draw(analysis: Analysis, width: Width, panels: Sequence[Panel]) -> Specification:
     """Three columns of panels; platforms are named on the left of each row."""
     columns = min(_COLUMNS, len(panels))
-    names = {one: _name(analysis, one) for one in analysis.platforms}
+    names = {platform: _name(analysis, platform) for platform in analysis.platforms}
     left = names_width(names, SIZES[width].text)
     step = pixels(72 * _BAR_INCHES * max(map(len, names.values())))
     size = (panel_width(width, columns, left, each=6), step)
     drawn = [
-        bar_panel(analysis, _bars(analysis, one, names, size=size, labelled=place % columns == 0))
-        for place, one in enumerate(panels)
+        bar_panel(analysis, _bars(analysis, panel, names, size=size, labelled=place % columns == 0))
+        for place, panel in enumerate(panels)
     ]
     below = legends.legend(width, legends.of_caveats(analysis, analysis.platforms), left, most=2)
     return figure([side_by_side(drawn, columns), *below])
@@ -98,39 +99,40 @@ def _title(panel: Panel) -> list[str]:
 
 def _height(analysis: Analysis, panels: Sequence[Panel]) -> float:
     """Of a row of these panels, in inches: each platform has room for the longest name, each panel for its title."""
-    name = max(len(_name(analysis, one)) for one in analysis.platforms)
+    name = max(len(_name(analysis, platform)) for platform in analysis.platforms)
     title = max((len(_title(panel)) for panel in panels), default=1)
     return _AXIS_INCHES + _TITLE_INCHES * title + _BAR_INCHES * name * len(analysis.platforms)
 
 
 def _bars(
-    analysis: Analysis, own: Panel, names: Mapping[str, list[str]], *, size: tuple[float, float], labelled: bool
+    analysis: Analysis, panel: Panel, names: Mapping[str, list[str]], *, size: tuple[float, float], labelled: bool
 ) -> BarPanel:
-    longest = max(one.value for one in own.bars.values())
+    longest = max(bar.value for bar in panel.bars.values())
     limit = longest * _BEYOND
-    furthest = max([longest, *(min(one.high, limit) for one in own.bars.values() if one.high is not None)])
+    furthest = max([longest, *(min(bar.high, limit) for bar in panel.bars.values() if bar.high is not None)])
+    without = [label for label in analysis.platforms if label not in panel.bars]
     return BarPanel(
-        title=_title(own),
-        axis=own.axis,
-        bars={platform: _bar(analysis, platform, own, shown) for platform, shown in own.bars.items()},
-        missing={one: analysis.paper.missing[one, own.task] for one in analysis.platforms if one not in own.bars},
+        title=_title(panel),
+        axis=panel.axis,
+        bars={platform: _bar(analysis, platform, panel, shown) for platform, shown in panel.bars.items()},
+        missing={label: analysis.paper.missing[label, panel.task] for label in without},
         names=names,
         reach=furthest * _ROOM,
         size=size,
         limit=limit,
-        reference=100 if own.shares else None,
+        reference=100 if panel.shares else None,
         text=SMALLEST_POINTS + 0.2,
         labelled=labelled,
     )
 
 
-def _bar(analysis: Analysis, platform: str, own: Panel, shown: Shown) -> Bar:
+def _bar(analysis: Analysis, platform: str, panel: Panel, shown: Shown) -> Bar:
     method = analysis.paper_method
-    unit = own.axis.partition(",")[0]
-    ends = [units.significant(one) for one in (shown.low, shown.high) if one is not None]
+    unit = panel.axis.partition(",")[0]
+    ends = [units.significant(end) for end in (shown.low, shown.high) if end is not None]
     spread = f", {method.spread if method else 'interval'} {' to '.join(ends)}" if len(ends) == 2 else ""
-    said = f"{platform}, {own.task.label}: {units.significant(shown.value)} {unit}{spread}"
-    return Bar(shown.value, shown.low, shown.high, units.significant(shown.value), said, own.task.workload)
+    text = f"{platform}, {panel.task.label}: {units.significant(shown.value)} {unit}{spread}"
+    return Bar(shown.value, shown.low, shown.high, units.significant(shown.value), text, panel.task.workload)
 
 
 def caption(analysis: Analysis) -> str:
@@ -141,7 +143,7 @@ def caption(analysis: Analysis) -> str:
     counts = sorted({row.summary.count for row in analysis.paper.rows})
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     base = analysis.baseline if method.drawn == "shares" else None
-    asked, drawn = len(printed_tasks(analysis.tasks)), len(analysis.paper.drawn)
+    tasks, drawn = len(printed_tasks(analysis.tasks)), len(analysis.paper.drawn)
     shares = (
         f"It is drawn in % of {base}'s (100 %, dashed), so that twice as fast is 200 %. "
         f"A panel has its own unit where {base} has no value. "
@@ -154,15 +156,16 @@ def caption(analysis: Analysis) -> str:
         "One value has none, and an arrow means that it goes on. Axes begin at zero. "
         "A word in the place of a bar says why there is no value: it is not zero. "
         f"{'The guest is alone: no other runs beside it. ' if analysis.isolation.conditions else ''}"
-        f"{f'{asked - drawn} of {asked} panels are left out: no platform has a value there. ' if drawn < asked else ''}"
+        f"{f'{tasks - drawn} of {tasks} panels are left out: no platform has a value there. ' if drawn < tasks else ''}"
         f"No verdict rests on these numbers, which are in tables/paper_summary.csv. After {method.used_by}."
     )
 
 
-def parts(analysis: Analysis) -> dict[str, FigureSpec]:
+def parts(source: ReportInput) -> dict[str, FigureSpec]:
     """As many figures as it takes, each no higher than a page."""
-    panels = panels_of(analysis)
-    pages = _pages(panels, max(1, int(_PAGE_INCHES / _height(analysis, panels))) * _COLUMNS)
+    panels = panels_of(source.analysis)
+    rows = max(1, int(_PAGE_INCHES / _height(source.analysis, panels)))
+    pages = _pages(panels, rows * _COLUMNS)
     titles = (
         [TITLE] if len(pages) == 1 else [f"{TITLE}, {number} of {len(pages)}" for number in range(1, len(pages) + 1)]
     )

@@ -1,0 +1,86 @@
+"""`compared.csv`: a row for each comparison of the second run with the first."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from virtoll.report.csv_table import CsvTable
+from virtoll.report.table import Table, count, number, of_comparison, of_task, shared, text
+from virtoll.stats.between_runs import Between, Pair, Sample
+from virtoll.stats.compare import Comparison
+
+
+@dataclass(frozen=True)
+class BothRuns:
+    """A comparison with its pair of labels and what each run has of it."""
+
+    comparison: Comparison
+    pair: Pair
+    first: Sample
+    second: Sample
+
+
+def _comparison(row: BothRuns) -> Comparison:
+    return row.comparison
+
+
+COMPARED: Final = Table[BothRuns](
+    "compared",
+    "a platform and task in the second run, against the first (`virtoll compare`)",
+    None,
+    (
+        text("platform", "the platform's label in the second run", lambda row: row.pair.second),
+        text("against", "the label in the first run that it is compared with", lambda row: row.pair.first),
+        *of_task(lambda row: row.comparison.task),
+        number(
+            "first_median",
+            "`unit`",
+            "the median over blocks in the first run; empty: no value",
+            lambda row: row.first.cell and row.first.cell.median,
+        ),
+        number(
+            "second_median",
+            "`unit`",
+            "the same in the second run",
+            lambda row: row.second.cell and row.second.cell.median,
+        ),
+        count("first_blocks", "blocks of the first run that gave a value", lambda row: row.first.blocks),
+        count("second_blocks", "blocks of the second run that gave a value", lambda row: row.second.blocks),
+        number(
+            "first_share",
+            "share",
+            "of the baseline's performance in the first run; empty: no baseline",
+            lambda row: row.first.share,
+        ),
+        number("second_share", "share", "the same in the second run", lambda row: row.second.share),
+        number(
+            "share",
+            "share",
+            "the second's performance relative to the first's; by cost the ratio of both shares",
+            lambda row: row.comparison.share,
+        ),
+        *of_comparison("low high", _comparison),
+        number(
+            "joint_low",
+            "share",
+            "the low end of the interval that holds together with all others of the family",
+            lambda row: row.comparison.simultaneous and row.comparison.simultaneous.low,
+        ),
+        number(
+            "joint_high",
+            "share",
+            "the high end of it",
+            lambda row: row.comparison.simultaneous and row.comparison.simultaneous.high,
+        ),
+        *of_comparison("times_slower p_value p_adjusted", _comparison),
+        shared("family", lambda row: "primary" if row.comparison.task.metric.primary else "second"),
+        *of_comparison("verdict at_least margin smallest_detectable_factor reason caveat", _comparison),
+    ),
+)
+
+
+def compared_table(between: Between) -> CsvTable:
+    """The table of a comparison of two runs."""
+    return COMPARED.of(
+        BothRuns(comparison, between.pair(comparison.platform), *between.samples(comparison))
+        for comparison in between.comparisons
+    )

@@ -1,0 +1,172 @@
+"""Then and now, as text: the papers' numbers beside the run's, on the page.
+
+No numbers are computed here: they come from ``claims/then_and_now.py``. What the run says of claims is in ``claims``.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from virtoll.claims import Ratio
+from virtoll.claims.published_rows import Then
+from virtoll.claims.then_and_now import Beside, Now, Standing
+from virtoll.reference.published import PublishedValue, Study
+from virtoll.report import words
+from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import Shown, TableRow
+
+RELATION_WORDS = {"equal": "", "at_most": "at most ", "at_least": "at least ", "about": "about "}
+_BARE_HOST = "the bare host"
+
+
+@dataclass(frozen=True)
+class BesideView:
+    """One question: what, of which of the paper's platforms, its share, and answers (here, how it stands, share).
+
+    `workloads`: what was measured of it.
+    """
+
+    what: str
+    name: str
+    version: str
+    then: Shown
+    notes: tuple[str, ...]
+    nows: tuple[tuple[str, str, Shown], ...]
+    workloads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PaperView:
+    """One paper's part of the section: its rows by table or figure, and how shares are derived that are not plain."""
+
+    study: Study
+    sources: tuple[tuple[str, tuple[BesideView, ...]], ...]
+    how: tuple[str, ...]
+
+
+def then_and_now_values(source: ReportInput) -> dict[str, Any] | None:
+    """What the template prints; None if nothing of any paper was measured and the experiment names none."""
+    beside, manifest = source.beside, source.analysis.data.manifest
+    if not beside.rows and beside.study is None:
+        return None
+    studies = {row.study.name: row.study for row in beside.rows}
+    if beside.study is not None:
+        studies = {beside.study.name: beside.study, **studies}
+    forwards = any(pair[0].workload == "forward" for row in beside.rows for pair in row.question.then.values)
+    return {
+        "papers": [_paper(study, beside.of(name)) for name, study in studies.items()],
+        "here": ", ".join(str(manifest.host[key]) for key in ("cpu_model", "kernel", "os") if manifest.host.get(key)),
+        "virtual": manifest.testbed is None and forwards,
+        "named": beside.study,
+        "missing": sorted(beside.untold.items(), key=lambda item: -item[1]),
+        "other": list(_other_rows(beside.study.values)) if beside.study is not None else [],
+    }
+
+
+def share_words(then: Then) -> str:
+    """'98 %', 'at most 30 %', '24 to 26 %'; the paper's words if it has no number."""
+    if then.low is None or then.high is None:
+        return then.words
+    ends = words.joined(words.share(then.low), words.share(then.high))
+    return f"{RELATION_WORDS[then.relation]}{ends}"
+
+
+def place(row: Beside) -> str:
+    """The paper's platform in words."""
+    return row.platform.name if row.platform is not None else _BARE_HOST
+
+
+def said_then(row: Beside) -> str:
+    """The paper's share in words, as a pointer shows it."""
+    return f"then, {place(row)}, {row.question.what}: {share_words(row.question.then)}"
+
+
+def said_now(row: Beside, now: Now) -> str:
+    """A platform's share in words, as a pointer shows it."""
+    shown = _now(now.ratio)
+    parts = ", ".join(filter(None, (shown.main, shown.small, shown.but)))
+    return f"now, {now.ratio.platform}, {row.question.what}: {parts}"
+
+
+def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
+    sources: dict[str, list[BesideView]] = {}
+    for row in rows:
+        views = sources.setdefault(row.question.source, [])
+        views.append(beside_view(row, known=any(place(row) == view.name for view in views)))
+    how = dict.fromkeys(f"{row.question.source}: {row.question.how}" for row in rows if row.question.how)
+    return PaperView(study, tuple((source, tuple(views)) for source, views in sources.items()), tuple(how))
+
+
+def beside_view(row: Beside, *, known: bool) -> BesideView:
+    """A question with its answers as text; `known`: the version of the paper's platform stands in a row above."""
+    question = row.question
+    printed = [printed_words(value, base) for value, base in question.then.values]
+    small = printed[0] if len(printed) == 1 else ""
+    hint = "; ".join(printed)
+    text = question.then.words if question.then.low is not None else ""
+    return BesideView(
+        question.what,
+        place(row),
+        row.platform.version if row.platform is not None and not known else "",
+        Shown(share_words(question.then), small, hint=hint, words=text),
+        question.then.notes,
+        tuple((now.ratio.platform, _standing(now), _now(now.ratio)) for now in row.nows),
+        workloads=question.now.workloads,
+    )
+
+
+def printed_words(value: PublishedValue, base: PublishedValue | None) -> str:
+    """A number and what it is relative to: '0.1056 us; native 0.1031 us', 'throughput change -18.2 %'."""
+    text = f"{RELATION_WORDS[value.relation]}{_number(value)}"
+    if value.unit in ("percent", "ratio"):
+        text = f"{value.metric.replace('_', ' ')} {text}"
+    if base is None:
+        return text
+    what = base.platform if base.platform != value.platform else ""
+    what = what or (base.metric.rsplit("_", 1)[-1] if base.metric != value.metric else "")
+    what = what or (base.scenario.replace("-", " ") if base.scenario != value.scenario else "")
+    return f"{text}; {f'{what} ' if what else ''}{_number(base)}"
+
+
+def _number(value: PublishedValue) -> str:
+    unit = {"percent": " %", "ratio": ""}.get(value.unit, f" {value.unit}")
+    return f"{value.value:g}{unit}"
+
+
+def _standing(now: Now) -> str:
+    standing = "" if now.standing in (Standing.PRODUCT, Standing.BARE_HOST) else str(now.standing)
+    return ", ".join(filter(None, (standing, now.ratio.task, now.ratio.under)))
+
+
+def _now(ratio: Ratio) -> Shown:
+    assert ratio.estimate is not None, "then_and_now takes none without"
+    of_what = "itself alone" if ratio.against == "alone" else ratio.against
+    against = f"of {of_what}" if of_what else ""
+    interval = ratio.interval
+    single = interval is None and ratio.blocks == 1
+    ends = words.ends(interval.low, interval.high) if interval is not None else "one block" if single else ""
+    but = "functional only" if ratio.functional else "" if single else ratio.reason
+    times = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
+    kind = "caveat" if ratio.functional else "slower" if "slower" in times else "faster" if "faster" in times else ""
+    small = ", ".join(filter(None, (against, ends)))
+    return Shown(words.share(ratio.estimate, interval), small, kind, ratio.reason, but, words=times)
+
+
+def _ends(ratio: Ratio) -> tuple[float, float]:
+    return (ratio.interval.low, ratio.interval.high) if ratio.interval is not None else (0.0, math.inf)
+
+
+def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
+    """Every printed number, gathered by table and platform, each with its note."""
+    gathered: dict[tuple[str, str, str], dict[str, str]] = {}
+    for value in values:
+        where = ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in value.parameters.items())
+        metric = f"{value.metric.replace('_', ' ')} {RELATION_WORDS[value.relation]}{_number(value)}"
+        note = f" [{value.note}]" if value.note else ""
+        gathered.setdefault((value.source, value.scenario, value.platform), {})[
+            f"{metric}{f' ({where})' if where else ''}"
+        ] = note
+    for (source, scenario, platform), texts in gathered.items():
+        notes = list(dict.fromkeys(note.strip() for note in texts.values() if note))
+        yield TableRow(source, (Shown(scenario), Shown(platform), Shown("; ".join(texts), " ".join(notes))))
