@@ -126,9 +126,9 @@ def test_nothing_of_it_is_a_result(run: Path) -> None:
         one, other = (run.parent / which / name for which in ("before", "after"))
         assert _undated(one.read_bytes()) == _undated(other.read_bytes()), name
     page = after.path.read_text(encoding="utf-8")
-    assert page.count('<section id="why" ') == 1
-    page = re.sub(r'<section id="why" .*?</section>\n\n', "", page, flags=re.DOTALL)
-    page = page.replace('<li><a href="#why">Why</a></li>', "")
+    assert page.count('<section id="explanation" ') == 1
+    page = re.sub(r'<section id="explanation" .*?</section>\n\n', "", page, flags=re.DOTALL)
+    page = page.replace('<li><a href="#explanation">Why</a></li>', "")
     assert page == whole.path.read_text(encoding="utf-8")
     assert after.ledger == whole.ledger
 
@@ -142,7 +142,7 @@ def test_the_pages_section_names_markup_as_text(run: Path) -> None:
     text = (folder.path / "observed.jsonl").read_text(encoding="utf-8")
     (folder.path / "observed.jsonl").write_text(text.replace("whose own counters", "<b>whose</b>"), encoding="utf-8")
     page = build_report(run).path.read_text(encoding="utf-8")
-    section = page[page.index('<section id="why" ') :].partition("</section>")[0]
+    section = page[page.index('<section id="explanation" ') :].partition("</section>")[0]
     assert "&lt;b&gt;whose&lt;/b&gt;" in section
     assert "translated blocks" in section
 

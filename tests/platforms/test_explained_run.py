@@ -145,7 +145,7 @@ def test_what_every_kind_of_guest_certainly_does_is_counted(explained: Explained
     assert any("qemu-tcg" in text for one in explained.document["explanations"] for text in one["sentences"])
     with drawn_by(Blank):
         page = build_report(explained.run).path
-    assert '<section id="why" ' in page.read_text(encoding="utf-8")
+    assert '<section id="explanation" ' in page.read_text(encoding="utf-8")
 
 
 def _of(observed: Sequence[ObservedTrial], platform: str) -> ObservedTrial:

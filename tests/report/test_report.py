@@ -32,6 +32,9 @@ from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, Width, platform_styles
 from virtoll.report.headline import DECIDES_WITHIN, level_class
+from virtoll.report.section import Section
+from virtoll.report.sections import SECTIONS
+from virtoll.report.table import Table, shared
 from virtoll.report.tables import csv_tables
 
 DRAWN = ("whole", "nested", "listed rates", "swept", "as a paper", "nothing run")
@@ -392,15 +395,22 @@ def test_a_papers_summary_has_a_table_of_its_own(reports: Reports) -> None:
     assert_facts(answer_text(report.analysis), "order: paper")
 
 
-def test_a_figure_can_have_a_section_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One file and one line add it: no template names it."""
-    spec = replace(FIGURES["cost"], title="Phases of the start", section="Start of the guests")
-    monkeypatch.setitem(FIGURES, "start", spec)
+def test_a_section_is_added_by_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It brings its table and figure; without a template of its own the figure stands under its title."""
+    figure = replace(FIGURES["cost"], title="Phases of the start")
+    table = Table[str](
+        "starts", "a platform", lambda source: source.analysis.platforms, (shared("platform", lambda label: label),)
+    )
+    section = Section("start", "Start of the guests", lambda _: {}, tables=(table,), figures={"start": figure})
+    for module in ("page", "tables"):
+        monkeypatch.setattr(f"virtoll.report.{module}.SECTIONS", (*SECTIONS, section))
+    monkeypatch.setitem(FIGURES, "start", figure)
     built = build_report(write(tmp_path / "run", SMALL))
     page = read_page(built.path)
-    assert {"start-of-the-guests", "figure-start"} <= set(page.ids)
-    assert "#start-of-the-guests" in page.values("href")
+    assert {"start", "figure-start"} <= set(page.ids)
+    assert "#start" in page.values("href")
     assert (built.path.parent / "figures" / "start.svg").is_file()
+    assert (built.path.parent / "tables" / "starts.csv").read_text().split() == ["platform", *SMALL.costs]
 
 
 def test_warm_ups_are_no_planned_trials(tmp_path: Path) -> None:

@@ -87,8 +87,9 @@ def test_a_rate_is_between_the_first_and_the_last_frame() -> None:
     assert achieved_rate(source(intended=11, **sent)) == 10
     assert achieved_rate(source(intended=2, **sent)) == 1
     for missing in ("first_sent_monotonic_ns", "last_sent_monotonic_ns"):
-        assert achieved_rate(source(intended=11, **sent | {missing: None})) is None
-        assert offered_rate(point(None, [source(intended=11, **sent | {missing: None})], [])) is None
+        unknown: dict[str, Any] = sent | {missing: None}
+        assert achieved_rate(source(intended=11, **unknown)) is None
+        assert offered_rate(point(None, [source(intended=11, **unknown)], [])) is None
     assert achieved_rate(source(intended=1, **sent)) is None
     assert achieved_rate(source(intended=2, **(sent | {"last_sent_monotonic_ns": SECOND}))) is None
     both = point(None, [source(intended=11, **sent), source(1, intended=21, **sent)], [])

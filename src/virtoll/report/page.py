@@ -3,7 +3,7 @@
 The template (`templates/report.html.j2`) holds the words and the order; this module turns values into text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtoll import units
@@ -15,7 +15,7 @@ from virtoll.report.campaign_lines import campaign_lines
 from virtoll.report.drawing import Drawing
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.figures import figures_of
-from virtoll.report.figures.base import HEADINGS, FigureSpec
+from virtoll.report.figures.base import FigureSpec
 from virtoll.report.gate import GateView
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.report_input import ReportInput
@@ -66,6 +66,7 @@ def _context(
 ) -> dict[str, Any]:
     manifest = analysis.data.manifest
     source = ReportInput(analysis, ledger, beside)
+    values = {section.name: section.values(source) for section in SECTIONS}
     specs = figures_of(analysis, beside)
     figures = [_figure(analysis, name, spec, drawings.get(name)) for name, spec in specs.items()]
     return {
@@ -112,19 +113,14 @@ def _context(
         ),
         "platform_names": set(analysis.platforms),
         "workload_of": {task.label: task.workload for task in analysis.tasks},
-        "own_sections": _own_sections(specs.values()),
-        **{section.name: section.values(source) for section in SECTIONS},
+        "sections": SECTIONS,
+        "section_values": values,
+        **values,
         "campaign_lines": campaign_lines(analysis),
         "substitutes": substitutes(analysis),
         "tables": [name for name in tables if name != EXPLANATION.name],  # its own section links to it
         "most_lines": _MOST_LINES,
     }
-
-
-def _own_sections(figures: Iterable[FigureSpec]) -> list[str]:
-    """Headings of sections that have figures alone."""
-    headings = HEADINGS | {section.name for section in SECTIONS}
-    return list(dict.fromkeys(figure.section for figure in figures if figure.section not in headings))
 
 
 def _exported(exports: Exports) -> dict[str, Any]:
@@ -135,6 +131,7 @@ def _exported(exports: Exports) -> dict[str, Any]:
 
 
 def _figure(analysis: Analysis, name: str, spec: FigureSpec, drawing: Drawing | None) -> FigureView:
+    section = next(section.name for section in SECTIONS if section.has_figure(name))
     if drawing is None:
-        return FigureView(name, spec.title, spec.section, "", None, spec.why_not(analysis))
-    return drawn_view(drawing, spec.title, spec.section, spec.caption(analysis))
+        return FigureView(name, spec.title, section, "", None, spec.why_not(analysis))
+    return drawn_view(drawing, spec.title, section, spec.caption(analysis))

@@ -19,6 +19,8 @@ class Section:
 
     `values`: what the template prints; None if the run has nothing of the kind, and the section is left out.
     `figures`: by name; each stands where the template puts it. `series`: those that a run needs several of.
+    `within`: the section whose template includes this one's; None: the page does. `parts`: anchors of its own for the
+    contents.
     """
 
     name: str
@@ -27,11 +29,22 @@ class Section:
     tables: tuple[Table[Any], ...] = ()
     figures: Mapping[str, FigureSpec] = field(default_factory=dict)
     series: Mapping[str, FigureSeries] = field(default_factory=dict)
+    within: str | None = None
+    parts: tuple[str, ...] = ()
 
     @property
-    def template(self) -> str:
-        """Below `sections/`."""
-        return f"{self.name}/page.html.j2"
+    def anchor(self) -> str:
+        """Where its line in the contents leads."""
+        return self.name.replace("_", "-")
+
+    @property
+    def templates(self) -> tuple[str, str]:
+        """Its own below `sections/`; without one, its figures stand under its title."""
+        return f"{self.name}/page.html.j2", "section.html.j2"
+
+    def has_figure(self, name: str) -> bool:
+        """Whether a figure of a report is one of its own, or a part of one of its series."""
+        return name in self.figures or any(name.startswith(f"{series}-") for series in self.series)
 
     def csv_tables(self, source: ReportInput) -> Iterator[CsvTable]:
         """Its tables of a report, without those that have no rows there."""

@@ -10,7 +10,6 @@ units, which is what a pointer shows (`marks.SAID`). Numbers are in the axis' un
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from virtoll import units
 from virtoll.report import words
@@ -22,16 +21,6 @@ from virtoll.stats.intervals import Estimate
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task
 
-HEADINGS: Final = frozenset(
-    {
-        "cost",
-        "forwarding",
-        "listed rates",
-        "order",
-    }
-)
-"""Parts of the page beside `sections/` whose figures stand among tables and prose (`templates/`)."""
-
 
 @dataclass(frozen=True)
 class FigureSpec:
@@ -39,18 +28,12 @@ class FigureSpec:
 
     `draw`: as wide as asked for. `in_a_column`: whether it can be read at the width of one column of a paper; else it
     takes both. `stacks`: its panels then stand one below the other on a narrow screen, as wide as a column.
-
-    `section`: where on the page: one of `sections.SECTIONS` or of `HEADINGS`, or the heading of a section that the
-    figures of that name have to themselves.
-    `section`: where on the page: the name of a section, one of `HEADINGS`, or the heading of a section that the figures
-    of that name have to themselves.
     """
 
     title: str
     caption: Callable[[Analysis], str]
     draw: Callable[[Analysis, Width], Specification]
     why_not: Callable[[Analysis], str | None]
-    section: str
     in_a_column: Callable[[Analysis], bool] = lambda _: False
     stacks: bool = False
 

@@ -204,4 +204,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.clocks else "no trial has both the outside clock's timestamps and the guest's own reading"
 
 
-ERRORS = FigureSpec("Clock error", caption, draw, why_not, section="clock", in_a_column=drawn_in_a_column)
+ERRORS = FigureSpec("Clock error", caption, draw, why_not, in_a_column=drawn_in_a_column)

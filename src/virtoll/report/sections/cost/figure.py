@@ -90,4 +90,4 @@ def in_a_column(analysis: Analysis) -> bool:
     return len(platforms) <= _DISTINGUISHABLE and not platforms & analysis.caveats.keys() and len(tasks) <= _ROOMY
 
 
-COST = FigureSpec("What it costs", caption, draw, why_not, section="cost", in_a_column=in_a_column)
+COST = FigureSpec("What it costs", caption, draw, why_not, in_a_column=in_a_column)

@@ -12,9 +12,11 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 
 
-def cost_values(source: ReportInput) -> dict[str, Any]:
-    """The table of slowdowns and that of medians."""
+def cost_values(source: ReportInput) -> dict[str, Any] | None:
+    """The table of slowdowns and that of medians; None if guests were measured at once."""
     analysis = source.analysis
+    if analysis.at_once.points:
+        return None
     compared = _compared(analysis)
     rows = [_cost_row(analysis, task, compared) for task in analysis.tasks]
     blocks = {len(comparison.pairs) for comparison in (*analysis.control, *analysis.comparisons) if comparison.pairs}

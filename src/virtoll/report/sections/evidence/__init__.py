@@ -7,4 +7,11 @@ from virtoll.report.sections.evidence.order_figure import ORDER
 from virtoll.report.sections.evidence.page import evidence_values
 from virtoll.report.sections.evidence.tables import COMMANDS, PLAN
 
-EVIDENCE: Final = Section("evidence", "Evidence", evidence_values, tables=(PLAN, COMMANDS), figures={"order": ORDER})
+EVIDENCE: Final = Section(
+    "evidence",
+    "Evidence",
+    evidence_values,
+    tables=(PLAN, COMMANDS),
+    figures={"order": ORDER},
+    parts=("order", "trials", "host", "method", "record"),
+)

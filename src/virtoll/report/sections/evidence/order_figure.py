@@ -279,4 +279,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.order else "no cell has values in two blocks"
 
 
-ORDER = FigureSpec("Order of the trials", caption, draw, why_not, section="order")
+ORDER = FigureSpec("Order of the trials", caption, draw, why_not)

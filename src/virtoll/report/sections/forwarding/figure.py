@@ -192,4 +192,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no sweep has a point with a rate"
 
 
-OFFERED = FigureSpec("Offered against forwarded", caption, draw, why_not, section="forwarding", stacks=True)
+OFFERED = FigureSpec("Offered against forwarded", caption, draw, why_not, stacks=True)

@@ -181,4 +181,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.listed_rates.curves else "no sweep is over a list of rates"
 
 
-LISTED = FigureSpec("Offered against forwarded, in Mbit/s", caption, draw, why_not, section="listed rates")
+LISTED = FigureSpec("Offered against forwarded, in Mbit/s", caption, draw, why_not)

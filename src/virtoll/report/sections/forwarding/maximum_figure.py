@@ -111,4 +111,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no forwarding trial has a value"
 
 
-MAXIMUM = FigureSpec("Maximum forwarding rate", caption, draw, why_not, section="forwarding", stacks=True)
+MAXIMUM = FigureSpec("Maximum forwarding rate", caption, draw, why_not, stacks=True)

@@ -10,9 +10,11 @@ from virtoll.report.sections.forwarding.losses import loss_values
 from virtoll.report.sections.forwarding.testbed import wiring_words
 
 
-def forwarding_values(source: ReportInput) -> dict[str, Any]:
-    """What the template prints."""
+def forwarding_values(source: ReportInput) -> dict[str, Any] | None:
+    """What the template prints; None if guests were measured at once."""
     analysis = source.analysis
+    if analysis.at_once.points:
+        return None
     lengths = sorted({point.duration_ns for point in analysis.points})
     return {
         "testbed": wiring_words(analysis.data.manifest),

@@ -51,4 +51,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no sweep over a list of rates was measured from two numbers of sources"
 
 
-BY_SOURCES = FigureSpec("Maximum by number of sources", caption, draw, why_not, section="listed rates")
+BY_SOURCES = FigureSpec("Maximum by number of sources", caption, draw, why_not)

@@ -108,4 +108,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no consolidation series was measured in this run"
 
 
-CONSOLIDATION = FigureSpec("Consolidation", caption, draw, why_not, section="guests", in_a_column=drawn_in_a_column)
+CONSOLIDATION = FigureSpec("Consolidation", caption, draw, why_not, in_a_column=drawn_in_a_column)

@@ -261,4 +261,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if analysis.guests else "nothing of the guests themselves was read in this run"
 
 
-COSTS = FigureSpec("The guests themselves", caption, draw, why_not, section="guests")
+COSTS = FigureSpec("The guests themselves", caption, draw, why_not)

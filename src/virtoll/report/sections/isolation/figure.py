@@ -63,4 +63,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _shown(analysis) else "nothing was measured beside other guests"
 
 
-BESIDE = FigureSpec("What other guests cost", caption, draw, why_not, section="isolation")
+BESIDE = FigureSpec("What other guests cost", caption, draw, why_not)

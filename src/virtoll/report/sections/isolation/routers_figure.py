@@ -51,4 +51,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _shown(analysis) else "no router was measured beside a guest that forwards"
 
 
-ROUTERS = FigureSpec("Maximum beside a guest that forwards", caption, draw, why_not, section="isolation")
+ROUTERS = FigureSpec("Maximum beside a guest that forwards", caption, draw, why_not)

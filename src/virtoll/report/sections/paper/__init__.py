@@ -7,4 +7,6 @@ from virtoll.report.sections.paper.figure import BARS
 from virtoll.report.sections.paper.page import paper_values
 from virtoll.report.sections.paper.tables import PAPER_SUMMARY
 
-PAPER: Final = Section("paper", "As the paper summarised", paper_values, tables=(PAPER_SUMMARY,), series={"bars": BARS})
+PAPER: Final = Section(
+    "paper", "As the paper summarised", paper_values, tables=(PAPER_SUMMARY,), series={"bars": BARS}, within="cost"
+)

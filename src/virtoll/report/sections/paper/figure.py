@@ -170,7 +170,7 @@ def parts(source: ReportInput) -> dict[str, FigureSpec]:
         [TITLE] if len(pages) == 1 else [f"{TITLE}, {number} of {len(pages)}" for number in range(1, len(pages) + 1)]
     )
     return {
-        str(number): FigureSpec(title, caption, functools.partial(draw, panels=page), drawn_always, section="paper")
+        str(number): FigureSpec(title, caption, functools.partial(draw, panels=page), drawn_always)
         for number, (title, page) in enumerate(zip(titles, pages, strict=True), 1)
     }
 

@@ -22,6 +22,7 @@ from virtoll.runfolder.records import MetricRecord
 from virtoll.stats import cpu_over_parameters
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
+from virtoll.stats.summaries import CellSummary
 
 TITLE = "Values over a parameter"
 _WIDE = 5.0
@@ -50,16 +51,16 @@ class Upright:
 
 def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> Specification:
     """A row a metric, a column a condition or else whatever differs; metrics of one panel each flow."""
-    metrics = list(dict.fromkeys(one.metric for one in panels))
-    conditions = len({one.condition for one in panels}) > 1
+    metrics = list(dict.fromkeys(panel.metric for panel in panels))
+    conditions = len({panel.condition for panel in panels}) > 1
     lines_of: dict[tuple[MetricRecord, str], list[OverParameter]] = {}
-    for one in panels:
-        lines_of.setdefault((one.metric, one.others if conditions else ""), []).append(one)
+    for panel in panels:
+        lines_of.setdefault((panel.metric, panel.others if conditions else ""), []).append(panel)
     rows = list(lines_of.values())
     flow = all(len(row) == 1 for row in rows)
     rows = [list(panels)] if flow else rows
     columns = _columns(max(map(len, rows)), flow=flow)
-    axes = {metric: _upright([one for one in panels if one.metric == metric]) for metric in metrics}
+    axes = {metric: _upright([panel for panel in panels if panel.metric == metric]) for metric in metrics}
     left = upright_room(width)
     each = left if flow else 0.0
     size = (panel_width(width, columns, left - each, each=each + 6), pixels(72 * _ROW_INCHES - 50))
@@ -68,23 +69,23 @@ def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> S
         beside = [
             _panel(
                 analysis,
-                one,
-                axes[one.metric],
+                panel,
+                axes[panel.metric],
                 size=size,
-                first=flow or one is line[0],
-                title=_titled(one, conditions, columns),
+                first=flow or panel is line[0],
+                title=_titled(panel, conditions, columns),
             )
-            for one in line
+            for panel in line
         ]
         drawn.append({"hconcat": beside, "spacing": 14})
-    seen = {curve.platform for one in panels for curve in one.curves}
-    shown = [one for one in analysis.platforms if one in seen]
+    seen = {curve.platform for panel in panels for curve in panel.curves}
+    shown = [platform for platform in analysis.platforms if platform in seen]
     entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
     return figure([*drawn, *legends.legend(width, entries, left)])
 
 
-def _titled(one: OverParameter, conditions: bool, columns: int) -> list[str]:
-    return textwrap.wrap(_title(one, conditions), _TITLE_LETTERS // columns)
+def _titled(panel: OverParameter, conditions: bool, columns: int) -> list[str]:
+    return textwrap.wrap(_title(panel, conditions), _TITLE_LETTERS // columns)
 
 
 def _columns(count: int, *, flow: bool) -> int:
@@ -94,8 +95,14 @@ def _columns(count: int, *, flow: bool) -> int:
     return min(count, 3)
 
 
+def _cells(panels: Sequence[OverParameter]) -> list[CellSummary]:
+    """Every value that their curves have."""
+    points = (point for panel in panels for curve in panel.curves for point in curve.points)
+    return [point.cell for point in points if point.cell is not None]
+
+
 def _upright(panels: Sequence[OverParameter]) -> Upright:
-    cells = [point.cell for one in panels for curve in one.curves for point in curve.points if point.cell is not None]
+    cells = _cells(panels)
     medians = [cell.median for cell in cells]
     scale, unit = units.axis_unit(max(medians), panels[0].metric.unit)
     ends = [
@@ -109,16 +116,16 @@ def _upright(panels: Sequence[OverParameter]) -> Upright:
     return Upright(scale, unit, low / 1.2 if wide else 0.0, high * (1.2 if wide else 1.1))
 
 
-def _title(one: OverParameter, conditions: bool) -> str:
+def _title(panel: OverParameter, conditions: bool) -> str:
     """What tells a panel from the others in its line; where nothing does, its metric."""
-    beside = one.condition if one.condition == ALONE else f"beside {one.condition}"
-    telling = [one.others, beside if conditions else ""]
-    return ", ".join(filter(None, telling)) or units.metric_words(one.metric.name)
+    beside = panel.condition if panel.condition == ALONE else f"beside {panel.condition}"
+    telling = [panel.others, beside if conditions else ""]
+    return ", ".join(filter(None, telling)) or units.metric_words(panel.metric.name)
 
 
 def _panel(
     analysis: Analysis,
-    own: OverParameter,
+    panel: OverParameter,
     upright: Upright,
     *,
     size: tuple[float, float],
@@ -126,20 +133,20 @@ def _panel(
     title: Sequence[str],
 ) -> Specification:
     limits = (upright.low, upright.high)
-    named = ", ".join(filter(None, (units.metric_words(own.metric.name), upright.unit)))
+    named = ", ".join(filter(None, (units.metric_words(panel.metric.name), upright.unit)))
     ticks = nice_log_ticks(*limits) if upright.logarithmic else None
     scale: Specification | None = {"type": "log"} if upright.logarithmic else None
     up = axis(limits, textwrap.wrap(named, 26) if first else None, scale=scale, ticks=ticks, labelled=first)
     up["axis"] |= {} if ticks is not None and upright.low < _SMALL else COUNTS
     up["axis"] |= {"tickCount": 5}
-    parts = {curve.platform: [_point(own, point, upright) for point in curve.points] for curve in own.curves}
+    parts = {curve.platform: [_point(panel, point, upright) for point in curve.points] for curve in panel.curves}
     return line_panel(
         analysis,
         LinePanel(
             title=title,
-            workload=own.metric.workload,
+            workload=panel.metric.workload,
             lines=parts,
-            across=_across(own, size[0]),
+            across=_across(panel, size[0]),
             upright=up,
             limits=limits,
             size=size,
@@ -147,22 +154,22 @@ def _panel(
     )
 
 
-def _point(own: OverParameter, point: ParameterPoint, upright: Upright) -> LinePoint:
+def _point(panel: OverParameter, point: ParameterPoint, upright: Upright) -> LinePoint:
     """In the axis' unit."""
     cell = point.cell
     if cell is None:
         return LinePoint(point.value, None)
-    place = f"{words.parameter_axis(own.parameter)} {words.parameter_place(own.parameter, point.value)}"
-    said = f"{place}, {units.metric_words(own.metric.name)}: {said_cell(cell, own.metric.unit)}"
+    place = f"{words.parameter_axis(panel.parameter)} {words.parameter_place(panel.parameter, point.value)}"
+    text = f"{place}, {units.metric_words(panel.metric.name)}: {said_cell(cell, panel.metric.unit)}"
     scale, interval = upright.scale, cell.interval
     if interval is None:
-        return LinePoint(point.value, cell.median / scale, said=said)
-    return LinePoint(point.value, cell.median / scale, interval.low / scale, interval.high / scale, said)
+        return LinePoint(point.value, cell.median / scale, said=text)
+    return LinePoint(point.value, cell.median / scale, interval.low / scale, interval.high / scale, text)
 
 
-def _across(own: OverParameter, width: float) -> Specification:
+def _across(panel: OverParameter, width: float) -> Specification:
     """The parameter's axis, with a mark at each value, named where there is room for it."""
-    values = own.values
+    values = panel.values
     above = [value for value in values if value > 0]
     scale: Specification | None = None
     at = list(values)
@@ -171,21 +178,21 @@ def _across(own: OverParameter, width: float) -> Specification:
             scale, at = {"type": "log"}, [math.log(value) for value in values]
         else:
             scale, at = {"type": "symlog", "constant": above[0]}, [math.log1p(value / above[0]) for value in values]
-    named = where_room([words.parameter_place(own.parameter, value) for value in values], at, width)
+    named = where_room([words.parameter_place(panel.parameter, value) for value in values], at, width)
     ends = (values[0], values[-1])
-    return axis(ends, words.parameter_axis(own.parameter), scale=scale, ticks=values, names=named)
+    return axis(ends, words.parameter_axis(panel.parameter), scale=scale, ticks=values, names=named)
 
 
 def caption(analysis: Analysis, panels: Sequence[OverParameter]) -> str:
     """What to see."""
-    cells = [point.cell for one in panels for curve in one.curves for point in curve.points if point.cell is not None]
+    cells = _cells(panels)
     parameter = words.parameter_axis(panels[0].parameter)
-    shown = {curve.platform for one in panels for curve in one.curves}
-    missing = [one for one in analysis.platforms if one not in shown]
+    shown = {curve.platform for panel in panels for curve in panel.curves}
+    missing = [platform for platform in analysis.platforms if platform not in shown]
     unseen = f"No value at all: {', '.join(missing)}. " if missing else ""
     beside = (
         "A panel is a condition: the guest alone, or beside others. "
-        if len({one.condition for one in panels}) > 1
+        if len({panel.condition for panel in panels}) > 1
         else ""
     )
     return (
@@ -199,7 +206,7 @@ def caption(analysis: Analysis, panels: Sequence[OverParameter]) -> str:
 
 def _cpu_words(panels: Sequence[OverParameter]) -> str:
     """What the CPU use among them is."""
-    if all(one.metric.name != cpu_over_parameters.NAME for one in panels):
+    if all(panel.metric.name != cpu_over_parameters.NAME for panel in panels):
         return ""
     return (
         "Host CPU use is the CPU time of the guest's processes, by the time over which it was read: around what is "
@@ -209,18 +216,17 @@ def _cpu_words(panels: Sequence[OverParameter]) -> str:
 
 def parts(source: ReportInput) -> dict[str, FigureSpec]:
     """One for each workload and parameter."""
-    found: dict[tuple[str, str], list[OverParameter]] = {}
-    for one in source.analysis.over_parameters:
-        found.setdefault((one.metric.workload, one.parameter), []).append(one)
+    groups: dict[tuple[str, str], list[OverParameter]] = {}
+    for panel in source.analysis.over_parameters:
+        groups.setdefault((panel.metric.workload, panel.parameter), []).append(panel)
     return {
         f"{workload}-{parameter}".replace("_", "-"): FigureSpec(
             f"{workload} over {words.parameter_axis(parameter)}",
-            functools.partial(caption, panels=own),
-            functools.partial(draw, panels=own),
+            functools.partial(caption, panels=of_parameter),
+            functools.partial(draw, panels=of_parameter),
             drawn_always,
-            section="parameters",
         )
-        for (workload, parameter), own in found.items()
+        for (workload, parameter), of_parameter in groups.items()
     }
 
 

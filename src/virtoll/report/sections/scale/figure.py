@@ -55,7 +55,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
             Upright(together, "all together", rows[0].together_unit),
             Upright({row: row.each for row in rows}, "one guest", task.metric.unit),
         )
-        beside = [_panel(analysis, one, width, size=size, last=task == tasks[-1]) for one in shown]
+        beside = [_panel(analysis, upright, width, size=size, last=task == tasks[-1]) for upright in shown]
         drawn.append(side_by_side(task.label, beside, width))
     shown_rows = [row for row in analysis.at_once.rows if row.task in tasks]
     entries = _entries(analysis, shown_rows)
@@ -65,15 +65,15 @@ def draw(analysis: Analysis, width: Width) -> Specification:
 def _entries(analysis: Analysis, rows: Sequence[ScaleRow]) -> list[legends.Entry]:
     """Each platform; with several numbers of vCPUs, each of its lines."""
     shown = list(dict.fromkeys(row.platform for row in rows))
-    found = []
+    entries = []
     widths = _widths(rows)
     for entry in legends.platforms(analysis, shown):
         for vcpus in widths if len(widths) > 1 else ():
             if any(row.platform == entry.platform and row.point.vcpus == vcpus for row in rows):
                 label = f"{entry.label}, {_vcpus(vcpus)}"
-                found.append(replace(entry, label=label, width=widths[vcpus]))
-        found += [] if len(widths) > 1 else [entry]
-    return [*found, *legends.of_caveats(analysis, shown)]
+                entries.append(replace(entry, label=label, width=widths[vcpus]))
+        entries += [] if len(widths) > 1 else [entry]
+    return [*entries, *legends.of_caveats(analysis, shown)]
 
 
 def _widths(rows: Sequence[ScaleRow]) -> dict[int, float]:
@@ -85,15 +85,17 @@ def _vcpus(number: int) -> str:
     return "1 vCPU" if number == 1 else f"{number} vCPUs"
 
 
-def _panel(analysis: Analysis, own: Upright, width: Width, *, size: tuple[float, float], last: bool) -> Specification:
+def _panel(
+    analysis: Analysis, upright: Upright, width: Width, *, size: tuple[float, float], last: bool
+) -> Specification:
     """A line for each platform and number of vCPUs, both axes logarithmic."""
-    scale, unit = units.axis_unit(max(own.values.values()), own.unit)
-    values = {row: value / scale for row, value in own.values.items()}
+    scale, unit = units.axis_unit(max(upright.values.values()), upright.unit)
+    values = {row: value / scale for row, value in upright.values.items()}
     widths = _widths([*values])
     lines: dict[str, list[LinePoint]] = {}
-    for row, value in sorted(values.items(), key=lambda one: (one[0].point.vcpus, one[0].point.guests)):
+    for row, value in sorted(values.items(), key=lambda item: (item[0].point.vcpus, item[0].point.guests)):
         thick = widths[row.point.vcpus] if len(widths) > 1 else None
-        point = LinePoint(row.point.guests, value, said=_said(analysis, row), width=thick)
+        point = LinePoint(row.point.guests, value, said=_words(analysis, row), width=thick)
         lines.setdefault(row.platform, []).append(point)
     limits = (min(values.values()) / _BEYOND, max(values.values()) * _BEYOND)
     ticks = nice_log_ticks(*limits)
@@ -103,11 +105,11 @@ def _panel(analysis: Analysis, own: Upright, width: Width, *, size: tuple[float,
         LinePanel(
             title="",
             workload=next(iter(values)).task.workload,
-            lines={one: lines[one] for one in analysis.platforms if one in lines},
+            lines={platform: lines[platform] for platform in analysis.platforms if platform in lines},
             across=_across([*values], size[0], last=last),
             upright=axis(
                 limits,
-                f"{own.title}, {unit}",
+                f"{upright.title}, {unit}",
                 scale={"type": "log"},
                 ticks=ticks,
                 names=names,
@@ -127,7 +129,7 @@ def _across(rows: Sequence[ScaleRow], width: float, *, last: bool) -> Specificat
     return axis((numbers[0], numbers[-1]), title, scale={"type": "log"}, ticks=numbers, names=names)
 
 
-def _said(analysis: Analysis, row: ScaleRow) -> str:
+def _words(analysis: Analysis, row: ScaleRow) -> str:
     """'4 guests, sysbench cpu: all together 2.51 jobs/s, one guest 1.59 s, medians over 6 trials'."""
     together = "" if row.together is None else f"all together {units.value(row.together, row.together_unit)}, "
     over = f"median{'s' if together else ''} over {row.trials} trial{'s' if row.trials > 1 else ''}"
@@ -149,4 +151,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _tasks(analysis) else "no workload was measured with two numbers of guests at once"
 
 
-AT_ONCE = FigureSpec("Several guests at once", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column)
+AT_ONCE = FigureSpec("Several guests at once", caption, draw, why_not, in_a_column=drawn_in_a_column)

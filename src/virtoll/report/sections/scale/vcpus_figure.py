@@ -16,11 +16,11 @@ _ABOVE = 1.1  # times the largest value
 
 def _panels(analysis: Analysis) -> dict[tuple[Task, int], list[ScaleRow]]:
     """Each task and number of guests that was measured with two numbers of virtual CPUs or more, and its rows."""
-    found: dict[tuple[Task, int], list[ScaleRow]] = {}
+    groups: dict[tuple[Task, int], list[ScaleRow]] = {}
     for row in analysis.at_once.rows:
         if row.task.metric.primary:
-            found.setdefault((row.task, row.point.guests), []).append(row)
-    return {key: rows for key, rows in found.items() if len({row.point.vcpus for row in rows}) > 1}
+            groups.setdefault((row.task, row.point.guests), []).append(row)
+    return {key: rows for key, rows in groups.items() if len({row.point.vcpus for row in rows}) > 1}
 
 
 def draw(analysis: Analysis, width: Width) -> Specification:
@@ -37,7 +37,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         title = task.label if guests == 1 else f"{task.label}, {rows[0].point.label}"
         drawn.append(side_by_side(title, beside, width))
     seen = {row.platform for rows in panels.values() for row in rows}
-    platforms = [one for one in analysis.platforms if one in seen]
+    platforms = [platform for platform in analysis.platforms if platform in seen]
     entries = [*legends.platforms(analysis, platforms), *legends.of_caveats(analysis, platforms)]
     return figure([*drawn, *legends.legend(width, entries, left)])
 
@@ -49,8 +49,8 @@ def _panel(
     unit, title = named
     scale, shown_unit = units.axis_unit(max(values.values()), unit)
     lines: dict[str, list[LinePoint]] = {}
-    for row, value in sorted(values.items(), key=lambda one: one[0].point.vcpus):
-        lines.setdefault(row.platform, []).append(LinePoint(row.point.vcpus, value / scale, said=_said(row)))
+    for row, value in sorted(values.items(), key=lambda item: item[0].point.vcpus):
+        lines.setdefault(row.platform, []).append(LinePoint(row.point.vcpus, value / scale, said=_words(row)))
     vcpus = sorted({row.point.vcpus for row in values})
     limits = (0.0, _ABOVE * max(values.values()) / scale)
     upright = axis(limits, f"{title}, {shown_unit}", extent=labels_room(width))
@@ -60,10 +60,8 @@ def _panel(
         LinePanel(
             title="",
             workload=next(iter(values)).task.workload,
-            lines={one: lines[one] for one in analysis.platforms if one in lines},
-            across=axis(
-                (vcpus[0], vcpus[-1]), "virtual CPUs of a guest", ticks=vcpus, names=[str(one) for one in vcpus]
-            ),
+            lines={platform: lines[platform] for platform in analysis.platforms if platform in lines},
+            across=axis((vcpus[0], vcpus[-1]), "virtual CPUs of a guest", ticks=vcpus, names=list(map(str, vcpus))),
             upright=upright,
             limits=limits,
             size=size,
@@ -71,7 +69,7 @@ def _panel(
     )
 
 
-def _said(row: ScaleRow) -> str:
+def _words(row: ScaleRow) -> str:
     """'1 guest with 2 virtual CPUs, a build: one guest 6.10 s, CPU time of a guest 3.10 s, medians over 6 trials'."""
     cpus = "1 virtual CPU" if row.point.vcpus == 1 else f"{row.point.vcpus} virtual CPUs"
     each = "" if row.point.guests == 1 else " each"
@@ -95,4 +93,4 @@ def why_not(analysis: Analysis) -> str | None:
     return None if _panels(analysis) else "no workload was measured with two numbers of virtual CPUs"
 
 
-OVER_VCPUS = FigureSpec("Over virtual CPUs", caption, draw, why_not, section="scale", in_a_column=drawn_in_a_column)
+OVER_VCPUS = FigureSpec("Over virtual CPUs", caption, draw, why_not, in_a_column=drawn_in_a_column)

@@ -13,4 +13,5 @@ SCALING: Final = Section(
     scaling_values,
     tables=(SIZES,),
     figures={"scaling": RATES},
+    within="forwarding",
 )

@@ -19,18 +19,25 @@ _PANEL_POINTS = 118.0  # high
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """A row for each factor, and what else was asked: frames/s of all guests together, and by the smallest size."""
-    asked = dict.fromkeys((one.factor, one.others) for one in analysis.scalings)
     points = SIZES[width].text
     left = text_width("17.5 k", points) + 1.5 * pixels(points) + 8
     size = (panel_width(width, 2, 0.0, each=left + 7), round(pixels(_PANEL_POINTS), 1))
     drawn = []
-    for factor, others in ((factor, others) for name in FACTORS for factor, others in asked if factor == name):
-        own = [one for one in analysis.scalings if (one.factor, one.others) == (factor, others)]
-        drawn += [_panel(analysis, own, size, share=share) for share in (False, True)]
-    seen = {one.platform for one in analysis.scalings}
-    shown = [one for one in analysis.platforms if one in seen]
+    for scalings in _rows(analysis.scalings):
+        drawn += [_panel(analysis, scalings, size, share=share) for share in (False, True)]
+    seen = {scaling.platform for scaling in analysis.scalings}
+    shown = [platform for platform in analysis.platforms if platform in seen]
     entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
     return figure([panels(drawn, 2), *legends.legend(width, entries, left)])
+
+
+def _rows(scalings: Sequence[Scaling]) -> list[list[Scaling]]:
+    """By factor, in the order of `FACTORS`, and then by what else was asked."""
+    rows: dict[tuple[str, str], list[Scaling]] = {}
+    for scaling in scalings:
+        rows.setdefault((scaling.factor, scaling.others), []).append(scaling)
+    order = list(FACTORS)
+    return [rows[key] for key in sorted(rows, key=lambda key: order.index(key[0]))]
 
 
 def _panel(analysis: Analysis, rows: Sequence[Scaling], size: tuple[float, float], *, share: bool) -> Specification:
@@ -49,15 +56,15 @@ def _panel(analysis: Analysis, rows: Sequence[Scaling], size: tuple[float, float
 
 
 def _point(row: Scaling, step: Step, *, share: bool) -> LinePoint:
-    values = sorted(100 * one for one in step.ratios) if share else sorted(step.rates)
+    values = sorted(100 * ratio for ratio in step.ratios) if share else sorted(step.rates)
     if not values:
         return LinePoint(step.size, None)
     unit = "% of the smallest size" if share else "frames/s"
     middle, blocks = statistics.median(values), blocks_count(len(values))
     words = f", {row.words}" if row.words else ""
     ends = units.between(values[0], values[-1], unit)
-    said = f"{FACTORS[row.factor]}: {step.size}{words}; median {units.value(middle, unit)}, blocks {ends}, {blocks}"
-    return LinePoint(step.size, middle, values[0], values[-1], said)
+    text = f"{FACTORS[row.factor]}: {step.size}{words}; median {units.value(middle, unit)}, blocks {ends}, {blocks}"
+    return LinePoint(step.size, middle, values[0], values[-1], text)
 
 
 def _across(rows: Sequence[Scaling]) -> Specification:
@@ -68,17 +75,17 @@ def _across(rows: Sequence[Scaling]) -> Specification:
     margin = 0.0 if routes else 0.04 * (sizes[-1] - sizes[0])
     names = [whole(size) if routes else str(size) for size in sizes]
     title = FACTORS[rows[0].factor]
-    found = axis((sizes[0] - margin, sizes[-1] + margin), title, scale=scale, ticks=sizes, names=names)
-    found["axis"]["labelOverlap"] = "greedy"
-    return found
+    across = axis((sizes[0] - margin, sizes[-1] + margin), title, scale=scale, ticks=sizes, names=names)
+    across["axis"]["labelOverlap"] = "greedy"
+    return across
 
 
 def _shares(rows: Sequence[Scaling]) -> tuple[Specification, tuple[float, float]]:
     """From zero."""
     limits = 0.0, 110 * max((ratio for row in rows for step in row.steps for ratio in step.ratios), default=1.0)
-    found = axis(limits, "of the smallest size")
-    found["axis"] |= {"tickCount": 6, "labelExpr": "datum.value + ' %'"}
-    return found, limits
+    upright = axis(limits, "of the smallest size")
+    upright["axis"] |= {"tickCount": 6, "labelExpr": "datum.value + ' %'"}
+    return upright, limits
 
 
 def _rates(rows: Sequence[Scaling]) -> tuple[Specification, tuple[float, float]]:
@@ -87,13 +94,13 @@ def _rates(rows: Sequence[Scaling]) -> tuple[Specification, tuple[float, float]]
     title = "frames/s, all together"
     limits = 0.0, 1.1 * max(shown)
     if max(shown) < _WIDE * min(shown):
-        found = axis(limits, title)
-        found["axis"]["tickCount"] = 6
+        upright = axis(limits, title)
+        upright["axis"]["tickCount"] = 6
     else:
         limits = min(shown) / 1.2, max(shown) * 1.2
-        found = axis(limits, title, scale={"type": "log"}, ticks=nice_log_ticks(*limits))
-    found["axis"] |= COUNTS
-    return found, limits
+        upright = axis(limits, title, scale={"type": "log"}, ticks=nice_log_ticks(*limits))
+    upright["axis"] |= COUNTS
+    return upright, limits
 
 
 def caption(analysis: Analysis) -> str:
@@ -113,4 +120,4 @@ def why_not(analysis: Analysis) -> str | None:
     return "no routing table, virtual routers or transmitters were measured at two sizes in this run"
 
 
-RATES = FigureSpec("Routing tables, and guests side by side", caption, draw, why_not, section="scaling")
+RATES = FigureSpec("Routing tables, and guests side by side", caption, draw, why_not)

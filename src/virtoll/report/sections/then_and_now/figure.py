@@ -65,7 +65,6 @@ def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
                 partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
                 drawn_always,
-                section="then_and_now",
             )
     return figures
 

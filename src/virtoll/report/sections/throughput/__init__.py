@@ -11,4 +11,5 @@ THROUGHPUT: Final = Section(
     "Rates without loss",
     throughput_values,
     tables=(CONDITIONAL_THROUGHPUT, DELAY_BELOW_PDR),
+    within="forwarding",
 )
