@@ -47,11 +47,11 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.report import Analysis, load_analysis, words
 from virtoll.report.answer import rankings
-from virtoll.report.columns import ROWS
-from virtoll.report.columns import TABLES as CSV_TABLES
 from virtoll.report.dataset.tables import ROWS as DATASET_ROWS
 from virtoll.report.dataset.tables import columns_of
+from virtoll.report.row_tables import ROWS
 from virtoll.report.table import Column, ValueKind
+from virtoll.report.tables import TABLES as CSV_TABLES
 from virtoll.runfolder.schema import SCHEMA_FILE as RUN_SCHEMA_FILE
 from virtoll.runfolder.schema import run_folder_schema
 from virtoll.workloads import WORKLOADS

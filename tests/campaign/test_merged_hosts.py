@@ -15,11 +15,10 @@ from tests.support.facts import Command, assert_facts
 from virtoll.claims import NO_PAPER
 from virtoll.report import load_analysis, report_document
 from virtoll.report.answer import notes
-from virtoll.report.columns import TABLES
 from virtoll.report.headline import host_words
 from virtoll.report.methods import methods_of
 from virtoll.report.page import render_page
-from virtoll.report.tables import csv_tables
+from virtoll.report.tables import TABLES, csv_tables
 from virtoll.runfolder.store import RunFolder
 
 

@@ -20,7 +20,7 @@ from tests.support.synthetic_run import Truth, write
 from virtoll.advise.slower import slower_limit
 from virtoll.cli.compare import compare
 from virtoll.errors import UsageError
-from virtoll.report.columns import TABLES
+from virtoll.report.tables import TABLES
 
 ALIKE = ("cpu", "memory", "packet path")
 

@@ -9,7 +9,7 @@ are what it prints, and `report_document` all of it for a program. Figures are i
 from virtoll.report.advice import AdviceView, Adviser, advice_lines
 from virtoll.report.answer import damage_line
 from virtoll.report.build import ReportResult, build_report, load_analysis
-from virtoll.report.document import comparison_records, ledger_document, median_records, report_document
+from virtoll.report.document import ledger_document, report_document
 from virtoll.report.gate import GateView, gate_document, gate_lines, gate_view
 from virtoll.report.reproduction import build_reproduction, study_presets
 from virtoll.report.reproduction_page import reproduction_document, reproduction_lines
@@ -40,7 +40,6 @@ __all__ = [
     "build_report",
     "build_reproduction",
     "claims_lines",
-    "comparison_records",
     "consolidation_lines",
     "counts_line",
     "damage_line",
@@ -52,7 +51,6 @@ __all__ = [
     "isolation_terminal",
     "ledger_document",
     "load_analysis",
-    "median_records",
     "read_tests",
     "report_document",
     "reproduction_document",

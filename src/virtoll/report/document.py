@@ -19,6 +19,7 @@ from virtoll.report.csv_table import CsvTable, record
 from virtoll.report.gate import GateView
 from virtoll.report.headline import host_line
 from virtoll.report.report_input import ReportInput
+from virtoll.report.row_tables import MEDIANS, records_of
 from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.cost.tables import COMPARISONS
@@ -68,8 +69,8 @@ def report_document(
             }
             for one in analysis.cautions
         ],
-        "medians": median_records(analysis),
-        "comparisons": comparison_records(analysis),
+        "medians": records_of(MEDIANS, analysis),
+        "comparisons": records_of(COMPARISONS, analysis),
         **{name: tables.get(name, []) for name in _TABLES},
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
@@ -214,33 +215,4 @@ def _fitness(analysis: Analysis) -> dict[str, Any]:
             }
             for one in analysis.fitness.findings
         ],
-    }
-
-
-def median_records(analysis: Analysis) -> list[dict[str, Any]]:
-    """The medians, a row for each platform and task that has values."""
-    return [_median(analysis, *cell) for cell in analysis.cells]
-
-
-def comparison_records(analysis: Analysis) -> list[dict[str, Any]]:
-    """The comparisons with the baseline, a row for each platform and task."""
-    table = COMPARISONS.csv(ReportInput(analysis))
-    return table.records() if table is not None else []
-
-
-def _median(analysis: Analysis, platform: str, task: Task) -> dict[str, Any]:
-    cell = analysis.cells[platform, task]
-    between = cell.interval
-    return {
-        "platform": platform,
-        **_task(task),
-        "median": cell.median,
-        **record(("low", "high"), (between.low, between.high) if between else (None, None)),
-        "coverage_share": between.coverage if between else None,
-        "blocks": cell.blocks,
-        "values": len(cell.observations),
-        "flagged_trials": sorted(cell.outliers),
-        "generator_bound": analysis.generator_bound(platform, task),
-        "lower_bound": (platform, task) in analysis.lower_bounds,
-        "caveat": analysis.caveats.get(platform),
     }

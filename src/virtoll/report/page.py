@@ -1,6 +1,6 @@
 """The report's page: rows of text for the template, made from the analysis; no numbers are computed here.
 
-The template (`templates/report.html.j2`) holds the words and the order; this module turns values into text.
+The templates hold the words; this module gives what is shared, and each section its own values.
 """
 
 from collections.abc import Mapping, Sequence

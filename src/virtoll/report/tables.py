@@ -1,11 +1,15 @@
-"""The report's tables as CSV: raw values per trial, comparisons, points, plan, commands. Column names hold units."""
+"""Every table that Virtoll writes as CSV, in the order of the sections. Column names hold units."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from virtoll.claims import NO_PAPER, Judged, ThenAndNow
+from virtoll.report.compared_table import COMPARED
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.report_input import ReportInput
+from virtoll.report.reproduction_tables import PAPER_FIGURES, RUNS
 from virtoll.report.sections import SECTIONS
+from virtoll.report.table import Table
 from virtoll.stats.analysis import Analysis
 
 
@@ -16,3 +20,10 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
     """
     for section in SECTIONS:
         yield from section.csv_tables(ReportInput(analysis, ledger, beside))
+
+
+TABLES: Final[Mapping[str, Table[Any]]] = {
+    **{table.name: table for section in SECTIONS for table in section.tables},
+    **{table.name: table for table in (RUNS, PAPER_FIGURES, COMPARED)},
+}
+"""With those of a reproduction and of runs compared, for docs/tables.md."""

@@ -1,6 +1,6 @@
 """Rows of a run as a table of pandas, whose columns have the same types for every run.
 
-Main function: ``frame_of``. What the columns are is in ``report/columns.py``. pandas is the extra ``data``, and is
+Main function: ``frame_of``. What the columns are is in ``report/row_tables.py``. pandas is the extra ``data``, and is
 imported by it alone.
 """
 
@@ -20,7 +20,7 @@ Rows = Literal["medians", "comparisons", "trials"]
 
 def types_of(of: Rows) -> dict[str, str]:
     """The columns of these rows, with pandas' types; each of these but a list's has a missing value of its own."""
-    from virtoll.report.columns import ROWS
+    from virtoll.report.row_tables import ROWS
     from virtoll.report.table import ValueKind
 
     types = {
@@ -35,7 +35,7 @@ def types_of(of: Rows) -> dict[str, str]:
 
 def units_of(of: Rows) -> dict[str, str]:
     """The units of the columns that have one, in words that need no other column's name beside them."""
-    from virtoll.report.columns import ROWS
+    from virtoll.report.row_tables import ROWS
     from virtoll.report.table import ValueKind
 
     words = {"`unit`": "as the column unit says", "share": "share of the baseline's performance"}

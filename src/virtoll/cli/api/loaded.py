@@ -87,23 +87,9 @@ class Run:
         ``medians`` and ``comparisons`` are those of ``virtoll report --json`` (docs/report-json.md). ``trials`` has a
         row for each trial: its place in the plan, how it ended and why. What is missing is None, and never zero.
         """
-        if of == "trials":
-            return [
-                {
-                    "trial": one.trial,
-                    "block": one.block + 1,
-                    "platform": one.platform,
-                    "workload": one.workload,
-                    "parameters": dict(one.parameters),
-                    "warm_up": one.warm_up,
-                    "status": one.status,
-                    "reason": one.reason or None,
-                }
-                for one in self.trials
-            ]
-        from virtoll.report import comparison_records, median_records
+        from virtoll.report.row_tables import ROW_TABLES, TRIALS, records_of
 
-        return median_records(self.analysis) if of == "medians" else comparison_records(self.analysis)
+        return TRIALS.of(self.trials).records() if of == "trials" else records_of(ROW_TABLES[of], self.analysis)
 
     def frame(self, of: Rows = "medians") -> pd.DataFrame:
         """The same rows as a table of pandas, with typed columns; ``parameters`` is a text in each (docs/python.md).
