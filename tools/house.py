@@ -1,95 +1,69 @@
-"""Print the figures of the house: rooms, arrows, lengths, and what is counted because it should become less.
+"""Print the figures of the house that may only fall, with what they were at most; ``--lower`` records those that fell.
 
-Run it in the top of a clone: ``python3 tools/house.py``. A room is a folder of ``src/virtoll`` or a file in its root.
-An arrow is one room's import of another, late ones and those for type checking included.
+Run it in the top of a clone: ``python3 tools/house.py``. `tests/house/test_ratchet.py` holds the code to the record.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
-import re
-import statistics
+import json
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Final
 
-SOURCE = Path("src")
-COUNTED = {
-    "dict[str, Any]": re.compile(r"dict\[str, Any\]"),
-    "getattr( with a default": re.compile(r"\bgetattr\([^()]*(?:\([^()]*\))?[^()]*,[^()]*,"),
-    "import_module": re.compile(r"\bimport_module\("),
-    "Site | None": re.compile(r"\bSite \| None"),
-    "narrowed(": re.compile(r"\bnarrowed\("),
-    "raise TypeError": re.compile(r"\braise TypeError"),
-    "# type: ignore, # noqa": re.compile(r"# type: ignore|# noqa"),
-}
+ROOT: Final = Path(__file__).resolve().parents[1]
+RECORD: Final = ROOT / "tests" / "house" / "ratchet.json"
+PRIVATE: Final = frozenset({"one", "found", "own", "told", "said", "asked", "wanted", "given"})
+"""Names that do not say what they hold."""
+LONG_FILE, LONG_FUNCTION = 500, 60  # lines
 
 
-def module_of(path: Path) -> str:
-    """The dotted name of a file."""
-    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+def figures(source: Path) -> dict[str, int]:
+    """Each figure of the Python files below a folder, by its name."""
+    counts: Counter[str] = Counter()
+    lines = 0
+    for path in sorted(source.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        lines += text.count("\n")
+        counts["files above 500 lines"] += text.count("\n") > LONG_FILE
+        for node in ast.walk(ast.parse(text)):
+            counts["comprehensions"] += isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+            counts["conditional expressions"] += isinstance(node, ast.IfExp)
+            counts["private names"] += bound_name(node) in PRIVATE
+            counts["functions above 60 lines"] += length(node) > LONG_FUNCTION
+            counts["dict[str, Any]"] += ast.unparse(node) == "dict[str, Any]" if isinstance(node, ast.Subscript) else 0
+    for name in ("comprehensions", "conditional expressions"):
+        counts[f"{name} per 10 000 lines"] = round(counts.pop(name) * 10_000 / lines)
+    return dict(counts)
 
 
-def room_of(module: str) -> str:
-    """The first name below the package."""
-    return [*module.split("."), "__init__"][1]
+def bound_name(node: ast.AST) -> str | None:
+    """The name that a node binds; None if it binds none."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    return node.arg if isinstance(node, ast.arg) else None
 
 
-def imports(tree: ast.Module, modules: set[str]) -> set[str]:
-    """The package's own modules that a file imports."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in modules else node.module)
-    return {name for name in found if name.split(".")[0] == "virtoll"}
-
-
-def circles(arrows: dict[str, set[str]]) -> int:
-    """How many rooms are left when those that import nothing are taken away again and again."""
-    left = {room: set(others) for room, others in arrows.items()}
-    while leaves := [room for room, others in left.items() if not others & set(left)]:
-        for room in leaves:
-            del left[room]
-    return len(left)
-
-
-def spread(values: list[int]) -> str:
-    """Median and largest."""
-    return f"{statistics.median(values):.0f} / {max(values)}"
+def length(node: ast.AST) -> int:
+    """The lines of a function; 0 of anything else."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return 0
+    return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def main() -> int:
-    """Print the table."""
-    files = sorted((SOURCE / "virtoll").rglob("*.py"))
-    modules = {module_of(path) for path in files}
-    texts = {path: path.read_text(encoding="utf-8") for path in files}
-    arrows: dict[str, set[str]] = {room_of(module): set() for module in modules}
-    functions: list[int] = []
-    for path, text in texts.items():
-        tree = ast.parse(text)
-        room = room_of(module_of(path))
-        arrows[room] |= {room_of(name) for name in imports(tree, modules)} - {room, "__init__"}
-        functions += [
-            (node.end_lineno or node.lineno) - node.lineno + 1
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
-    everywhere = [path for top in ("src", "tests", "tools", "benches") for path in Path(top).rglob("*.py")]
-    rows = {
-        "rooms": len(arrows),
-        "arrows": sum(map(len, arrows.values())),
-        "rooms in circles": circles(arrows),
-        "modules in the root": len(list((SOURCE / "virtoll").glob("*.py"))),
-        "lines a file, median / longest": spread([len(text.splitlines()) for text in texts.values()]),
-        "lines a function, median / longest": spread(functions),
-        **{name: sum(len(pattern.findall(text)) for text in texts.values()) for name, pattern in COUNTED.items()},
-        "fmt: skip": sum(path.read_text(encoding="utf-8").count("# fmt: " + "skip") for path in everywhere),
-    }
-    for name, value in rows.items():
-        sys.stdout.write(f"{name:36}{value}\n")
+    """Print the table, and lower the record if that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lower", action="store_true", help="record the figures that fell")
+    now = figures(ROOT / "src")
+    record: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else now
+    for name, count in now.items():
+        sys.stdout.write(f"{name:28}{count:8}  at most {record[name]}\n")
+    if parser.parse_args().lower:
+        lowered = {name: min(count, record[name]) for name, count in now.items()}
+        RECORD.write_text(json.dumps(lowered, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
