@@ -46,7 +46,7 @@ _SECRETS: Final = frozenset({"password_from", "thumbprint"})
 def anonymise(folder: Path, target: Path, key: bytes, names: Mapping[str, str], hidden: Iterable[str]) -> list[str]:
     """Write the run in `folder` to the empty folder `target`, with stand-ins; the files that were left out.
 
-    `names`: those of this machine and its users, with their kinds. `hidden`: words of the user's to be replaced besides.
+    `names`: of this machine and its users, with their kinds. `hidden`: words of the user's to be replaced besides.
     UsageError where the run is not as it was when it ended, or a hidden word is one of its own. StorageError where it
     cannot be written.
     """
