@@ -37,7 +37,7 @@ def test_merged_parts_equal_the_campaign_on_one_host_trial_by_trial(parts: Path)
     whole = measured_run(experiment(), parts.parent / "whole")
     done = merged(parts)
     run = RunFolder.open(done.folder)
-    assert (done.blocks, done.of, done.hosts, done.told) == (BLOCKS, BLOCKS, 1, ())
+    assert (done.blocks, done.of, done.hosts, done.remarks) == (BLOCKS, BLOCKS, 1, ())
     assert (state_now(done.folder), differences(done.folder)) == ("complete", ())
     assert [one.trial for one in run.trials()] == [one.trial for one in run.manifest.plan.trials]
     assert run.manifest.plan.trials == whole.manifest.plan.trials
@@ -73,7 +73,7 @@ def test_a_partial_campaign_is_merged_on_request_alone(parts: Path) -> None:
     done = merged(parts, partial=True)
     run = RunFolder.open(done.folder)
     assert done.blocks == 22
-    (left_out,) = done.told
+    (left_out,) = done.remarks
     assert not missing_facts(left_out, "blocks-9-10", "block 10")
     assert run.state().state == "interrupted"
     assert not missing_facts(run.state().reason or "", "blocks 4 and 10", 24)
@@ -94,7 +94,7 @@ def assert_left_out(parts: Path, block: int, *facts: Fact) -> None:
         merged(parts)
     assert not (parts.parent / "run").exists()
     done = merged(parts, partial=True)
-    assert any(not missing_facts(one, f"block-{block}", *facts) for one in done.told)
+    assert any(not missing_facts(one, f"block-{block}", *facts) for one in done.remarks)
     assert {one.block for one in RunFolder.open(done.folder).trials()} == set(range(24)) - {block - 1}
 
 
@@ -205,7 +205,7 @@ def test_a_block_that_was_measured_twice_counts_once(parts: Path) -> None:
     second = measured(parts / "more", 3)
     unfinished = killed(parts / "half", 3, trials=2)
     done = merged(parts, second, unfinished)
-    (left_out,) = done.told
+    (left_out,) = done.remarks
     assert not missing_facts(left_out, "block 3", "more/block-3", "parts/block-3")
     run = RunFolder.open(done.folder)
     numbers = [one.trial for one in run.trials()]
@@ -224,10 +224,10 @@ def test_hosts_have_short_names_and_are_left_out_on_request(parts: Path) -> None
         merged(parts, without=("host-3",))
     done = merged(parts, without=("host-2",))
     run = RunFolder.open(done.folder)
-    (left_out,) = done.told
+    (left_out,) = done.remarks
     assert not missing_facts(left_out, "host-2", "2, 5 and 8")
     assert run.manifest.merged is not None
-    assert (run.manifest.merged.left_out, run.manifest.merged.missing) == (done.told, (1, 4, 7))
+    assert (run.manifest.merged.left_out, run.manifest.merged.missing) == (done.remarks, (1, 4, 7))
     assert not missing_facts(run.state().reason or "", "2, 5 and 8", 24)
     assert any(left_out in one for one in notes(load_analysis(done.folder)))
 
@@ -245,14 +245,14 @@ def test_a_wrong_clock_is_reported_and_its_part_counts(parts: Path) -> None:
     changed_lines(parts / "block-4", "fitness.jsonl", step)
     done = merged(parts, now_ns=moment + HOUR_NS)
     for sentence, facts in zip(
-        done.told, [("block-2", "3600 s"), ("block-3", "3600 s"), ("block-4", "90.0 s")], strict=True
+        done.remarks, [("block-2", "3600 s"), ("block-3", "3600 s"), ("block-4", "90.0 s")], strict=True
     ):
         assert not missing_facts(sentence, "clock", *facts)
     assert (done.blocks, state_now(done.folder)) == (24, "complete")
     lines = notes(load_analysis(done.folder))
-    assert all(any(sentence in one for one in lines) for sentence in done.told)
+    assert all(any(sentence in one for one in lines) for sentence in done.remarks)
     twice = measured(parts / "more", 2)
-    best = merged(parts, twice, now_ns=moment + HOUR_NS).told
+    best = merged(parts, twice, now_ns=moment + HOUR_NS).remarks
     assert not any(one.startswith("block-2: ") for one in best), "of two, the part whose clock can be believed"
 
 

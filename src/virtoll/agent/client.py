@@ -155,7 +155,7 @@ class TrafficAgents:
 
 
 def _each_once(agents: tuple[Caller, ...]) -> tuple[Caller, ...]:
-    return tuple(one for place, one in enumerate(agents) if not any(one is other for other in agents[:place]))
+    return tuple(agent for place, agent in enumerate(agents) if not any(agent is other for other in agents[:place]))
 
 
 @dataclass
@@ -226,14 +226,14 @@ class AgentClient:
         debug("ask %s, at most %g s: %s", self.who, deadline_seconds, op)
         number = self.post(op, **fields)
         self.busy, self._received_bytes, self._overdue_bytes = True, 0, 0
-        asked, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
-        deadline, wake_seconds = asked + deadline_seconds, self.wake_seconds
-        wake = math.inf if wake_seconds is None else asked + wake_seconds
+        began, deadline_seconds = time.monotonic(), deadline_seconds * self.patience
+        deadline, wake_seconds = began + deadline_seconds, self.wake_seconds
+        wake = math.inf if wake_seconds is None else began + wake_seconds
         while True:
             message = self._next_message(min(deadline, wake))
             if message is None and wake_seconds is not None and (now := time.monotonic()) < deadline:
                 self._write_whole(b"\n")
-                wake = now + max(wake_seconds, (now - asked) / _WAKES)
+                wake = now + max(wake_seconds, (now - began) / _WAKES)
                 continue
             if message is None:
                 raise GuestDied(f"{self.who} did not answer '{op}' within {deadline_seconds:g} s")

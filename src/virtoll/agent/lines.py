@@ -36,20 +36,20 @@ def read_object(line: bytes) -> dict[str, Any] | None:
     That is one that is nested deeper than any message, and one with halves of surrogate pairs.
     """
     try:
-        found = _DECODER.decode(line.decode())
-        if isinstance(found, dict) and not _is_deep(found):
+        message = _DECODER.decode(line.decode())
+        if isinstance(message, dict) and not _is_deep(message):
             if b"\\u" in line:
-                json.dumps(found, ensure_ascii=False).encode()
-            return found
+                json.dumps(message, ensure_ascii=False).encode()
+            return message
     except (ValueError, RecursionError):
         pass
     return None
 
 
-def _is_deep(found: dict[str, Any]) -> bool:
-    level: list[Any] = [found]
+def _is_deep(message: dict[str, Any]) -> bool:
+    level: list[Any] = [message]
     for _ in range(_DEEPEST):
-        parts = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
+        parts = [part for node in level for part in (node.values() if isinstance(node, dict) else node)]
         level = [part for part in parts if isinstance(part, dict | list)]
         if not level:
             return False

@@ -28,7 +28,7 @@ def peer_request(network: GuestNetwork) -> NetworkRequest:
     return bare_interfaces((link.peer_mac, link.mtu_bytes) for link in network.links)
 
 
-def bare_interfaces(found: Iterable[tuple[str, int]]) -> NetworkRequest:
+def bare_interfaces(nics: Iterable[tuple[str, int]]) -> NetworkRequest:
     """Interfaces by MAC address that are up with an MTU in bytes, and nothing else."""
-    interfaces = (Interface(mac=mac, name=None, mtu=mtu_bytes, address=None, neighbours=()) for mac, mtu_bytes in found)
+    interfaces = (Interface(mac=mac, name=None, mtu=mtu_bytes, address=None, neighbours=()) for mac, mtu_bytes in nics)
     return NetworkRequest(interfaces=tuple(interfaces), routes=(), ip_forward=None)

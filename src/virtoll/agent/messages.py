@@ -67,14 +67,14 @@ class Message:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         inherited = (name for base in cls.__bases__ if issubclass(base, Message) for name in base._fields)
-        own = (name for name, kind in vars(cls).get("__annotations__", {}).items() if "ClassVar" not in kind)
-        cls._fields = tuple(dict.fromkeys((*inherited, *own)))
+        names = (name for name, kind in vars(cls).get("__annotations__", {}).items() if "ClassVar" not in kind)
+        cls._fields = tuple(dict.fromkeys((*inherited, *names)))
         cls._required = frozenset(name for name in cls._fields if not hasattr(cls, name))
 
-    def __init__(self, **given: object) -> None:
-        if wrong := (given.keys() - set(self._fields)) | (self._required - given.keys()):
+    def __init__(self, **fields: object) -> None:
+        if wrong := (fields.keys() - set(self._fields)) | (self._required - fields.keys()):
             raise ValueError(f"{type(self).__name__}: no such field, or none given: {', '.join(sorted(wrong))}")
-        self.__dict__.update(given)
+        self.__dict__.update(fields)
         object.__setattr__(self, "_unknown", {})
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -100,8 +100,8 @@ class Message:
         return cls._made({**vars(other), **changes}, other._unknown)
 
     @classmethod
-    def _made(cls, given: Mapping[str, Any], unknown: JsonObject) -> Self:
-        message = cls(**given)
+    def _made(cls, fields: Mapping[str, Any], unknown: JsonObject) -> Self:
+        message = cls(**fields)
         object.__setattr__(message, "_unknown", unknown)
         return message
 
@@ -128,16 +128,16 @@ class Message:
         if not isinstance(reported, Mapping):
             raise Unfit(f"is {_short(reported)} and not an object")
         readers = cls._reading()
-        given: dict[str, object] = {}
+        fields: dict[str, object] = {}
         for name, reader in readers.items():
             if name in reported:
                 try:
-                    given[name] = reader(reported[name])
+                    fields[name] = reader(reported[name])
                 except Unfit as error:
                     raise error.below(name) from None
             elif name in cls._required:
                 raise Unfit("is missing", (name,))
-        return cls._made(given, {key: reported[key] for key in reported if key not in readers})
+        return cls._made(fields, {key: reported[key] for key in reported if key not in readers})
 
     @classmethod
     def read(cls, reported: object, what: str) -> Self:
@@ -202,11 +202,11 @@ def _reader(kind: Any) -> _Reader:
     """How a value of that type is read; ``Unfit`` where it is of another one."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return functools.partial(_one_of, [_reader(one) for one in arguments])
+        return functools.partial(_one_of, [_reader(argument) for argument in arguments])
     if origin is Literal:
         return functools.partial(_word, arguments)
     if origin is tuple:
-        readers = [_reader(one) for one in arguments if one is not Ellipsis]
+        readers = [_reader(argument) for argument in arguments if argument is not Ellipsis]
         return functools.partial(_list, readers, endless=Ellipsis in arguments)
     if origin is Mapping:
         return functools.partial(_mapping, _reader(arguments[1]))
@@ -223,7 +223,7 @@ def _one_of(readers: list[_Reader], value: Any) -> object:
             return reader(value)
         except Unfit as error:
             complaints.append(error)
-    raise max(complaints, key=lambda one: len(one.place))
+    raise max(complaints, key=lambda complaint: len(complaint.place))
 
 
 def _word(words: tuple[object, ...], value: Any) -> object:
@@ -237,25 +237,25 @@ def _list(readers: list[_Reader], value: Any, *, endless: bool) -> object:
         raise Unfit(f"is {_short(value)} and not a list")
     if not endless and len(value) != len(readers):
         raise Unfit(f"has {len(value)} parts and not {len(readers)}")
-    found = []
+    parts = []
     for place, part in enumerate(value):
         try:
-            found.append(readers[0 if endless else place](part))
+            parts.append(readers[0 if endless else place](part))
         except Unfit as error:
             raise error.below(str(place)) from None
-    return tuple(found)
+    return tuple(parts)
 
 
 def _mapping(reader: _Reader, value: Any) -> object:
     if not isinstance(value, Mapping):
         raise Unfit(f"is {_short(value)} and not an object")
-    found = {}
+    values = {}
     for name, part in value.items():
         try:
-            found[name] = reader(part)
+            values[name] = reader(part)
         except Unfit as error:
             raise error.below(name) from None
-    return found
+    return values
 
 
 def _exactly(kinds: tuple[type, ...], words: str) -> _Reader:

@@ -52,27 +52,27 @@ class CounterSnapshot:
 
     def counters(self, interface: PathInterface) -> Counters | None:
         """The interface's counters with its driver's own and its queues' drops, or None."""
-        found = self.counted.get(_router(interface.reader) if interface.reader else interface.where)
-        return None if found is None else found.get(interface.interface)
+        counters = self.counted.get(_router(interface.reader) if interface.reader else interface.where)
+        return None if counters is None else counters.get(interface.interface)
 
 
 def read_counters(agent: Caller, interfaces: Sequence[str]) -> tuple[CountersReply, dict[str, Counters]]:
     """What an agent counts, and of each interface all its counters under one name each."""
     reply = agent.ask(CountersRequest(interfaces=tuple(interfaces)))
-    return reply, {one.name: _all_counters(one) for one in reply.interfaces}
+    return reply, {interface.name: _all_counters(interface) for interface in reply.interfaces}
 
 
-def _all_counters(found: InterfaceCounters) -> Counters:
+def _all_counters(interface: InterfaceCounters) -> Counters:
     queues: dict[str, int] = {}
-    for queue in found.queue_disciplines:
+    for queue in interface.queue_disciplines:
         counted = {"dropped": queue.dropped, "overlimits": queue.overlimits, "backlog": queue.backlog}
         for name, count in counted.items():
             key = f"qdisc_{queue.kind}_{name}"
             queues[key] = queues.get(key, 0) + count
         if queue.root:
             queues["queue_dropped"] = queues.get("queue_dropped", 0) + queue.dropped
-    driver = {f"driver_{name}": count for name, count in (found.driver_statistics or {}).items()}
-    return {**found.statistics, **driver, **queues}
+    driver = {f"driver_{name}": count for name, count in (interface.driver_statistics or {}).items()}
+    return {**interface.statistics, **driver, **queues}
 
 
 @dataclass
@@ -102,28 +102,30 @@ class HopReader:
         if not self.enabled:
             return CounterSnapshot({}, {})
         links = self.network.traffic
-        asked: dict[str, tuple[Caller, list[str]]] = {
+        requests: dict[str, tuple[Caller, list[str]]] = {
             "peer": (self.peer, []),
             "guest": (self.guest, [name for link in links if (name := self.guest_names.get(link.guest_mac))]),
         }
         for link in links:
             where, who = self._far(link)
-            asked.setdefault(where, (who, []))[1].append(link.peer_interface)
+            requests.setdefault(where, (who, []))[1].append(link.peer_interface)
         routers: dict[str, Callable[[], Mapping[str, Counters]]] = {}
-        own: list[str] = []
+        lab_interfaces: list[str] = []
         for link in links:
             endpoint = self._endpoint(link)
             names = [name for name in (endpoint.entry, endpoint.port) if name is not None]
             if endpoint.router is not None:
                 routers[_router(link.name)] = functools.partial(endpoint.router.counters, names)
             else:
-                own += names
-        if self.lab is not None and own:
-            asked["lab"] = (self.lab, own)
-        read = {where: self._tried(where, functools.partial(read_counters, *who)) for where, who in asked.items()}
-        counted = {where: None if one is None else one[1] for where, one in read.items()}
+                lab_interfaces += names
+        if self.lab is not None and lab_interfaces:
+            requests["lab"] = (self.lab, lab_interfaces)
+        read = {where: self._tried(where, functools.partial(read_counters, *who)) for where, who in requests.items()}
+        counted = {where: None if answer is None else answer[1] for where, answer in read.items()}
         routed = {where: self._tried(where, router) for where, router in routers.items()}
-        return CounterSnapshot({**counted, **routed}, {where: one[0] for where, one in read.items() if one is not None})
+        return CounterSnapshot(
+            {**counted, **routed}, {where: answer[0] for where, answer in read.items() if answer is not None}
+        )
 
     def hops(
         self,
@@ -139,22 +141,22 @@ class HopReader:
         With ``both_directions`` there are two ways, each of one source alone: 0 to the sink, and 1 back. With several
         ``sinks``, as many as sources, each source's way is its own to the end.
         """
-        if any(all(one is None for one in reading.counted.values()) for reading in (before, after)):
+        if any(all(counters is None for counters in reading.counted.values()) for reading in (before, after)):
             return None
-        found: list[dict[str, object]] = []
+        hops: list[dict[str, object]] = []
         network = self.network
         if both_directions:
             ways = self._way((network.sources[0],), network.sink, 0, 0)
             ways += self._way((network.sink,), network.sources[0], 1, 1)
         elif sinks > 1:
             pairs = zip(network.sources[:sources], network.sinks[:sinks], strict=True)
-            own = [self._way((link,), sink, number, number) for number, (link, sink) in enumerate(pairs)]
-            ways = [interface for way in own for interface in way]
+            source_ways = [self._way((link,), sink, number, number) for number, (link, sink) in enumerate(pairs)]
+            ways = [interface for way in source_ways for interface in way]
         else:
             ways = self._way(network.sources[:sources], network.sink, 0, None)
         for interface in ways:
             first, then = _both(before.counters(interface), after.counters(interface))
-            found.append(
+            hops.append(
                 {
                     "role": interface.role,
                     "where": interface.where,
@@ -165,39 +167,39 @@ class HopReader:
                     "after": then,
                 }
             )
-        return found
+        return hops
 
     def _way(self, entries: Sequence[Link], sink: Link, first: int, shared: int | None) -> list[PathInterface]:
         """From each of these links, by the sources ``first`` and on, into the guest and out by another.
 
         ``shared``: whose the interfaces on the way out are; None: they are all sources'.
         """
-        found: list[PathInterface] = []
+        way: list[PathInterface] = []
         for number, link in enumerate(entries, first):
             endpoint, reader = self._endpoint(link), self._reader(link)
-            found.append(PathInterface("generator", self._where(link), link.peer_interface, "out", number))
+            way.append(PathInterface("generator", self._where(link), link.peer_interface, "out", number))
             if endpoint.entry is not None:
-                found.append(PathInterface("entry", "lab", endpoint.entry, "in", number, reader))
+                way.append(PathInterface("entry", "lab", endpoint.entry, "in", number, reader))
             if endpoint.port is not None:
-                found.append(
+                way.append(
                     PathInterface(
                         "port-in", "lab", endpoint.port, "in" if endpoint.guests_own else "out", number, reader
                     )
                 )
-            found.append(PathInterface("guest-in", "guest", self._name(link), "in", number))
+            way.append(PathInterface("guest-in", "guest", self._name(link), "in", number))
         endpoint, reader = self._endpoint(sink), self._reader(sink)
         if endpoint.entry is None:
-            found.append(PathInterface("exit", "guest", self._name(sink), "out", shared))
+            way.append(PathInterface("exit", "guest", self._name(sink), "out", shared))
         else:
-            found.append(PathInterface("guest-out", "guest", self._name(sink), "out", shared))
+            way.append(PathInterface("guest-out", "guest", self._name(sink), "out", shared))
             if endpoint.port is not None:
-                found.append(
+                way.append(
                     PathInterface(
                         "port-out", "lab", endpoint.port, "out" if endpoint.guests_own else "in", shared, reader
                     )
                 )
-            found.append(PathInterface("exit", "lab", endpoint.entry, "out", shared, reader))
-        return [*found, PathInterface("sink", self._where(sink), sink.peer_interface, "in", shared)]
+            way.append(PathInterface("exit", "lab", endpoint.entry, "out", shared, reader))
+        return [*way, PathInterface("sink", self._where(sink), sink.peer_interface, "in", shared)]
 
     def _where(self, link: Link) -> str:
         """Who reads the far end of a link."""
@@ -208,9 +210,9 @@ class HopReader:
         role, agents = ("sink", self.of_sink) if link.role == "sink" else ("peer", self.of_source)
         if not agents:
             return "peer", self.peer
-        own = agents[link.place] if len(agents) > 1 else agents[0]
-        first = next(place for place, one in enumerate(agents) if one is own)
-        return (f"{role}-{first}" if first else role), own
+        agent = agents[link.place] if len(agents) > 1 else agents[0]
+        first = next(place for place, other in enumerate(agents) if other is agent)
+        return (f"{role}-{first}" if first else role), agent
 
     def _endpoint(self, link: Link) -> EndpointInterfaces:
         return self.endpoints.get(link.name, EndpointInterfaces())

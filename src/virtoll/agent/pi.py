@@ -28,8 +28,8 @@ def pi_text(digits: int) -> str:
         raise ValueError("digits must be at least 1")
     working = digits + _GUARD_DIGITS
     _, q, t = _split(0, int(working / _DIGITS_PER_TERM) + 2)
-    one = 10 ** (2 * working)
-    scaled = (q * 426_880 * math.isqrt(10_005 * one)) // t
+    unity = 10 ** (2 * working)
+    scaled = (q * 426_880 * math.isqrt(10_005 * unity)) // t
     limit = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     try:

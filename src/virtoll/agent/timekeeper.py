@@ -113,18 +113,18 @@ class Timekeeper:
     @contextlib.contextmanager
     def also(self, measuring: Measuring) -> Iterator[None]:
         """Within the context this is entered as well around each request whose answer is measured."""
-        own = self.measuring
+        outer = self.measuring
 
         @contextlib.contextmanager
         def both() -> Iterator[None]:
-            with measuring(), own():
+            with measuring(), outer():
                 yield
 
         self.measuring = both
         try:
             yield
         finally:
-            self.measuring = own
+            self.measuring = outer
 
     def path_delay_ns(self) -> list[int]:
         """Round trips on the path that the marks take, in the outside clock, ns."""

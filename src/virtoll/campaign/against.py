@@ -37,24 +37,24 @@ def record_of(experiment: Experiment, session: RunSession) -> AgainstRecord | No
         driver = platform_of(choice)
         for name, file in choice.build.programs:
             second[name] = _digest(file)
-            own = driver.find_program(name)
-            if own is not None:
-                first[name] = _digest(own)
+            program = driver.find_program(name)
+            if program is not None:
+                first[name] = _digest(program)
         if choice.build.kernel is not None:
             first |= _kernel(session.site.image)
             second |= _kernel(session.site_of(choice).image)
     return AgainstRecord(experiment.against, experiment.pairs, {"a": first, "b": second})
 
 
-def refuse_changed(manifest: Manifest, experiment: Experiment, session: RunSession, wanted: str = "resume") -> None:
+def refuse_changed(manifest: Manifest, experiment: Experiment, session: RunSession, action: str = "resume") -> None:
     """UsageError naming the first program that is another one than the run was begun with, of either side.
 
-    ``wanted``: what was asked.
+    ``action``: what the user does with the run.
     """
     changed = changes(manifest, experiment, session)
     if changed:
         raise UsageError(
-            f"run {manifest.run} was begun with another {changed[0]}; {wanted} it with that one, or start a new run of "
+            f"run {manifest.run} was begun with another {changed[0]}; {action} it with that one, or start a new run of "
             f"{experiment.name}"
         )
 

@@ -53,28 +53,28 @@ class Calibrator:
 
     def note(self, workload: WorkloadChoice, record: TrialRecord) -> None:
         """Remember the back ends of the points in the record of a trial of this workload."""
-        asked = workload.parameters
-        if not isinstance(asked, FrameParameters):
+        parameters = workload.parameters
+        if not isinstance(parameters, FrameParameters):
             return
         for point in record.points or ():
             if point.backend in BACKENDS:
-                self._used[asked.shape().model_copy(update={"backend": point.backend})] = None
+                self._used[parameters.shape().model_copy(update={"backend": point.backend})] = None
 
     def run(self, when: Literal["start", "end"]) -> None:
         """Measure every shape and store a line for each; a failure is stored with its reason and costs nothing else."""
         from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 
-        wanted = list(shapes(self.experiment.workloads))
-        wanted += [shape for shape in self._used if when == "end" and shape not in self._done]
-        for shape in wanted:
+        unmeasured = list(shapes(self.experiment.workloads))
+        unmeasured += [shape for shape in self._used if when == "end" and shape not in self._done]
+        for shape in unmeasured:
             points: tuple[Point, ...] = ()
             cpu: tuple[Point, ...] | None = None
             reason: str | None = None
             try:
                 measured, metered = self._measure(shape)
                 reason = unbalanced([*measured, *metered])
-                points = tuple(parse_record(Point, one.to_json()) for one in measured)
-                cpu = tuple(parse_record(Point, one.to_json()) for one in metered) or None
+                points = tuple(parse_record(Point, point.to_json()) for point in measured)
+                cpu = tuple(parse_record(Point, point.to_json()) for point in metered) or None
                 self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
             except GuestError as error:
                 reason = str(error)
@@ -118,7 +118,7 @@ class Calibrator:
             )
         host = Apart(far.ends.generator, shape.sources)
         pairs = [host.stream_ends(number) for number in range(shape.sources)]
-        return host, self._stream([(one[0], other[0], one[1], other[1]) for one, other in pairs], shape)
+        return host, self._stream([(into[0], out[0], into[1], out[1]) for into, out in pairs], shape)
 
     def _stream(self, pairs: Sequence[tuple[str, str, str, str]], shape: FrameShape) -> TrafficStream:
         """From names and MAC addresses of both ends of each pair."""

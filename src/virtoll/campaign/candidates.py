@@ -74,12 +74,12 @@ def found_parts(folders: Sequence[Path], now_ns: int | None = None) -> tuple[lis
     parts, refused = [], []
     for path in paths:
         try:
-            one = _read(path, created, time.time_ns() if now_ns is None else now_ns)
+            part = _read(path, created, time.time_ns() if now_ns is None else now_ns)
         except RunFolderError as error:
             refused.append(Refused(path, str(error)))
             continue
-        if one is not None:
-            parts.append(one)
+        if part is not None:
+            parts.append(part)
     if not parts and not refused:
         raise UsageError(
             f"{', '.join(map(str, folders))}: there is no part of a campaign; 'virtoll campaign block' measures one"
@@ -95,8 +95,8 @@ def _paths(folders: Sequence[Path]) -> tuple[list[Path], int | None]:
         if not folder.is_dir():
             raise UsageError(f"{folder} is no folder; give a campaign's folder, or the folders of its parts")
         inside = (folder / "manifest.json").exists()
-        own = [folder] if inside else sorted(path for path in folder.iterdir() if _may_be_part(path))
-        paths |= dict.fromkeys(path.resolve() for path in own)
+        part_folders = [folder] if inside else sorted(path for path in folder.iterdir() if _may_be_part(path))
+        paths |= dict.fromkeys(path.resolve() for path in part_folders)
         there = read_campaign((folder.parent if inside else folder) / CAMPAIGN_FILE)
         if there is not None:
             created.append(there.created_realtime_ns)
@@ -134,27 +134,36 @@ def _read(path: Path, created_ns: int | None, now_ns: int) -> Part | None:
 
 
 def _refuse_foreign(path: Path, manifest: Manifest, trials: Iterable[TrialRecord]) -> None:
-    planned = {one.trial: one for one in manifest.plan.trials}
-    for one in trials:
-        own = planned.get(one.trial)
-        if own is None or _what(own) != _what(one):
-            raise RunFolderError(f"{path}/trials.jsonl: trial {one.trial} is not the one of the part's plan.")
+    planned = {trial.trial: trial for trial in manifest.plan.trials}
+    for trial in trials:
+        planned_trial = planned.get(trial.trial)
+        if planned_trial is None or _what(planned_trial) != _what(trial):
+            raise RunFolderError(f"{path}/trials.jsonl: trial {trial.trial} is not the one of the part's plan.")
 
 
-def _what(one: PlannedTrial | TrialRecord) -> tuple[object, ...]:
-    return one.platform, one.workload, one.block, one.parameters, one.round, one.warm_up, one.condition, one.scale
+def _what(trial: PlannedTrial | TrialRecord) -> tuple[object, ...]:
+    return (
+        trial.platform,
+        trial.workload,
+        trial.block,
+        trial.parameters,
+        trial.round,
+        trial.warm_up,
+        trial.condition,
+        trial.scale,
+    )
 
 
 def _whole_blocks(manifest: Manifest, trials: Iterable[TrialRecord]) -> dict[int, int]:
     """The blocks of which each planned trial has a record, and when the last of them ended, ns."""
-    latest = {one.trial: one for one in trials if one.status in FINISHED}
+    latest = {trial.trial: trial for trial in trials if trial.status in FINISHED}
     blocks: dict[int, list[TrialRecord | None]] = {}
     for planned in manifest.plan.trials:
         blocks.setdefault(planned.block, []).append(latest.get(planned.trial))
     return {
-        block: max((one.ended_realtime_ns or 0 for one in records if one is not None), default=0)
+        block: max((record.ended_realtime_ns or 0 for record in records if record is not None), default=0)
         for block, records in blocks.items()
-        if all(one is not None for one in records)
+        if all(record is not None for record in records)
     }
 
 
@@ -171,7 +180,7 @@ def clock_doubt(
 
     ``created_ns``: when the campaign was, None: not known.
     """
-    times = [moment for one in trials for moment in (one.started_realtime_ns, one.ended_realtime_ns) if moment]
+    times = [moment for trial in trials for moment in (trial.started_realtime_ns, trial.ended_realtime_ns) if moment]
     times.append(manifest.created_realtime_ns)
     if created_ns is not None and min(times) < created_ns - CLOCK_TOLERANCE_NS:
         early = (created_ns - min(times)) / 1e9
@@ -179,7 +188,7 @@ def clock_doubt(
     if max(times) > now_ns + CLOCK_TOLERANCE_NS:
         late = (max(times) - now_ns) / 1e9
         return f"{name}: the clock of its host was wrong: it ended {late:.0f} s from now"
-    step = max((abs(one.clock.realtime_step_ns) for one in trials if one.clock is not None), default=0)
+    step = max((abs(trial.clock.realtime_step_ns) for trial in trials if trial.clock is not None), default=0)
     for before, after in pairwise(fitness):
         passed = after.monotonic_ns - before.monotonic_ns
         if after.after_trial is not None and passed > 0:  # else another process began, perhaps after a reboot
@@ -200,20 +209,22 @@ def alike(parts: Sequence[Part]) -> tuple[list[Part], list[Refused]]:
     groups: dict[str, list[Part]] = {}
     for part in parts:
         groups.setdefault(json.dumps(_identity(part), sort_keys=True, default=str), []).append(part)
-    ranked = sorted(groups.values(), key=lambda own: (-len({b for one in own for b in one.record.blocks}), _first(own)))
+    ranked = sorted(
+        groups.values(), key=lambda group: (-len({b for part in group for b in part.record.blocks}), _first(group))
+    )
     taken, *others = ranked
-    refused = [Refused(one.path, _unlike(taken[0], one)) for own in others for one in own]
-    known = [memory for one in taken if (memory := one.manifest.host.get("memory_bytes"))]
+    refused = [Refused(part.path, _unlike(taken[0], part)) for group in others for part in group]
+    known = [memory for part in taken if (memory := part.manifest.host.get("memory_bytes"))]
     usual = statistics.median_low(known) if known else None
-    for one in list(taken):
-        memory = one.manifest.host.get("memory_bytes")
+    for part in list(taken):
+        memory = part.manifest.host.get("memory_bytes")
         if usual and (not memory or abs(memory - usual) > MEMORY_TOLERANCE * usual):
-            taken.remove(one)
-            told = "not known" if not memory else f"{memory} bytes"
+            taken.remove(part)
+            memory_words = "not known" if not memory else f"{memory} bytes"
             refused.append(
                 Refused(
-                    one.path,
-                    f"{one.path.name}: its host has another memory than the others: {told}, and not within "
+                    part.path,
+                    f"{part.path.name}: its host has another memory than the others: {memory_words}, and not within "
                     f"{MEMORY_TOLERANCE * 100:.0f} % of {usual} bytes",
                 )
             )
@@ -221,15 +232,15 @@ def alike(parts: Sequence[Part]) -> tuple[list[Part], list[Refused]]:
 
 
 def _first(parts: Sequence[Part]) -> int:
-    return min(block for one in parts for block in one.record.blocks)
+    return min(block for part in parts for block in part.record.blocks)
 
 
 def _identity(part: Part) -> dict[str, Any]:
     """What must be equal, by its name in words, in the order in which it is told."""
     manifest, image = part.manifest, part.manifest.image or {}
     host = manifest.host
-    own = {"libc6", *(name for one in manifest.platforms for name in _packages(one.platform))}
-    versions = {name: version for name, version in (host.get("packages") or {}).items() if name in own}
+    packages = {"libc6", *(name for platform in manifest.platforms for name in _packages(platform.platform))}
+    versions = {name: version for name, version in (host.get("packages") or {}).items() if name in packages}
     return {
         "Virtoll": manifest.virtoll,
         "campaign": part.record.campaign[:12],
@@ -243,9 +254,12 @@ def _identity(part: Part) -> dict[str, Any]:
         "pinning": manifest.pinning,
         "testbed": manifest.testbed,
         "nested hosts": manifest.nested,
-        "platforms": {one.label: one.version if one.available else "not available" for one in manifest.platforms},
+        "platforms": {
+            platform.label: platform.version if platform.available else "not available"
+            for platform in manifest.platforms
+        },
         "programs of two builds": _programs(manifest),
-        "metrics": [asdict(one) for one in manifest.metrics],
+        "metrics": [asdict(metric) for metric in manifest.metrics],
     }
 
 
@@ -254,7 +268,7 @@ def _programs(manifest: Manifest) -> dict[str, str]:
     if manifest.against is None:
         return {}
     sides = manifest.against.programs.items()
-    return {f"{name} of side {side.upper()}": digest for side, own in sides for name, digest in own.items()}
+    return {f"{name} of side {side.upper()}": digest for side, programs in sides for name, digest in programs.items()}
 
 
 def _packages(platform: str) -> Sequence[str]:
@@ -263,11 +277,11 @@ def _packages(platform: str) -> Sequence[str]:
 
 def _unlike(usual: Part, other: Part) -> str:
     """What of a part differs first from those that are taken, in one sentence."""
-    theirs, own = _identity(usual), _identity(other)
-    name = next(key for key in theirs if own[key] != theirs[key])
-    was, now = theirs[name], own[name]
+    theirs, identity = _identity(usual), _identity(other)
+    name = next(key for key in theirs if identity[key] != theirs[key])
+    was, now = theirs[name], identity[name]
     if isinstance(was, Mapping) and isinstance(now, Mapping):
-        key = next(one for one in sorted({*was, *now}) if was.get(one) != now.get(one))
+        key = next(entry for entry in sorted({*was, *now}) if was.get(entry) != now.get(entry))
         name, was, now = f"{name}: {key}", was.get(key), now.get(key)
     return f"{other.path.name}: {name} differs: {_shown(now)}, and {_shown(was)} in {usual.path.name}"
 

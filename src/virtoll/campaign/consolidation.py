@@ -9,6 +9,7 @@ not tried. If memory runs out all the same, the kernel kills the lab's processes
 from __future__ import annotations
 
 import contextlib
+import itertools
 import resource
 import time
 from collections.abc import Mapping, Sequence
@@ -92,12 +93,12 @@ class Series:
         shared: dict[int, int | None] = {}
         for guest in self.guests:
             place = guest.host_processes()
-            found = read_footprint(place) if place is not None else None
-            held.append(found.held_bytes() if found else None)
-            for one in (process for own in (found.shared.values() if found else ()) for process in own):
-                shared[one.pid] = (
-                    one.pss_bytes + one.page_tables_bytes
-                    if one.pss_bytes is not None and one.page_tables_bytes is not None
+            footprint = read_footprint(place) if place is not None else None
+            held.append(footprint.held_bytes() if footprint else None)
+            for process in itertools.chain(*footprint.shared.values()) if footprint else ():
+                shared[process.pid] = (
+                    process.pss_bytes + process.page_tables_bytes
+                    if process.pss_bytes is not None and process.page_tables_bytes is not None
                     else None
                 )
         return MemoryReading(available_bytes(), _total(held), _total(list(shared.values())), swapped_out_pages())
@@ -128,7 +129,7 @@ class Series:
     def _add(self, before: MemoryReading) -> bool:
         """Start one more guest and store the step; False where it did not start, which ends the series."""
         name = f"{self.choice.label}/consolidation/{len(self.guests) + 1}"
-        wanted = GuestRequest(
+        request = GuestRequest(
             name,
             self.experiment.vcpus,
             self.experiment.memory_bytes,
@@ -137,28 +138,28 @@ class Series:
             cpu_quota=self.experiment.cpu_quota,
         )
         try:
-            guest = self.driver.start(limit(wanted, self.choice.parameters), self.session.site_of(self.choice))
+            guest = self.driver.start(limit(request, self.choice.parameters), self.session.site_of(self.choice))
         except (GuestError, OSError) as error:
             interrupts.check()
-            found = error.evidence if isinstance(error, GuestStartError) else {}
-            return self._end_with(f"guest {len(self.guests) + 1} did not start: {error}", before, found)
+            files = error.evidence if isinstance(error, GuestStartError) else {}
+            return self._end_with(f"guest {len(self.guests) + 1} did not start: {error}", before, files)
         self.guests.append(guest)
-        for number, one in enumerate(self.guests, start=1):
+        for number, member in enumerate(self.guests, start=1):
             try:
-                one.agent.ask(ClocksRequest())
+                member.agent.ask(ClocksRequest())
             except GuestError as error:
                 interrupts.check()
                 ended = f"guest {number} of {len(self.guests)} does not answer any more: {error}"
-                return self._end_with(ended, before, one.evidence(), lost=1)
+                return self._end_with(ended, before, member.evidence(), lost=1)
         after = self.read()
         if before.available is not None and after.available is not None:
             self.largest_step = max(self.largest_step, before.available - after.available)
         self._store("ok", None, before, after, guest)
         return True
 
-    def _end_with(self, reason: str, before: MemoryReading, found: Mapping[str, bytes], lost: int = 0) -> bool:
+    def _end_with(self, reason: str, before: MemoryReading, files: Mapping[str, bytes], lost: int = 0) -> bool:
         """Store why the series ends, with the evidence; False, as of ``_add``. ``lost``: guests that ended."""
-        evidence = self.folder.keep_evidence(f"consolidation-{self.choice.label}", found)
+        evidence = self.folder.keep_evidence(f"consolidation-{self.choice.label}", files)
         self._store("failed", reason, before, self.read(), None, evidence, lost=lost)
         return False
 

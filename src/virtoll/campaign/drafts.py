@@ -58,7 +58,7 @@ class BootDraft:
         """What the guest was to be; ``network`` may be another than the request's, once it is there."""
         macs = tuple(link.guest_mac for link in network.links)
         disk = request.own.disk
-        wanted = Requested(
+        requested = Requested(
             request.vcpus,
             request.memory_bytes,
             tuple(request.cpus),
@@ -68,7 +68,7 @@ class BootDraft:
             disk=None if disk is None else disk.device,
             disk_bytes_per_second=None if disk is None else disk.bytes_per_second,
         )
-        self.record = replace(self.record, requested=wanted)
+        self.record = replace(self.record, requested=requested)
 
     def started(self, guest: Guest) -> None:
         """The guest's agent has said that it is ready."""
@@ -92,17 +92,17 @@ class BootDraft:
         self.record = replace(
             self.record,
             facts=facts.to_json(),
-            mismatches=tuple(one.text for one in unlike),
-            fatal=tuple(one.text for one in unlike if one.fatal),
+            mismatches=tuple(mismatch.text for mismatch in unlike),
+            fatal=tuple(mismatch.text for mismatch in unlike if mismatch.fatal),
             agent_clock=_agent_clock(hello),
             host_boot_id=host.boot_id,
             limits_seen=LimitsSeen(host.limits.memory_bytes, host.limits.cpu_quota, dict(held)),
             host_process=host.process,
         )
 
-    def receives_on(self, found: ReceivingCpus) -> None:
+    def receives_on(self, receiving: ReceivingCpus) -> None:
         """On which CPUs of the host its frames are worked off."""
-        self.record = replace(self.record, forwarding=Forwarding(found.cpus, found.means, found.reason))
+        self.record = replace(self.record, forwarding=Forwarding(receiving.cpus, receiving.means, receiving.reason))
 
     @property
     def receives_apart(self) -> bool:

@@ -58,10 +58,10 @@ class Wanted:
     repetitions: int
 
 
-def explain(run: RunFolder, wanted: Wanted, progress: Progress) -> None:
+def explain(run: RunFolder, request: Wanted, progress: Progress) -> None:
     """Measure what is left to be observed, and store it beside the run; refused on another host than the run's."""
     experiment = explained_experiment(run)
-    todo = outstanding(run, experiment, wanted)
+    todo = outstanding(run, experiment, request)
     with open_session_for(experiment, progress) as session:
         manifest.refuse_other_host(run.manifest, experiment, session.site, "explain")
         folder = _prepared(run)
@@ -88,15 +88,19 @@ def explained_experiment(run: RunFolder) -> Experiment:
     return experiment
 
 
-def outstanding(run: RunFolder, experiment: Experiment, wanted: Wanted) -> Plan:
+def outstanding(run: RunFolder, experiment: Experiment, request: Wanted) -> Plan:
     """The trials that are still to be observed, repetition by repetition; numbered on from those that were tried."""
     labels = {choice.label: choice.platform for choice in experiment.platforms}
     names = [choice.workload for choice in experiment.workloads]
-    cells = kept_cells(labels, names, (experiment.baseline,), wanted.selection) & experiment.cells
+    cells = kept_cells(labels, names, (experiment.baseline,), request.selection) & experiment.cells
     records = run.explanations.observed()
-    done = {(one.platform, one.workload, _key(one.parameters), one.repetition) for one in records if one.status == "ok"}
+    done = {
+        (record.platform, record.workload, _key(record.parameters), record.repetition)
+        for record in records
+        if record.status == "ok"
+    }
     trials: list[Trial] = []
-    for repetition in range(wanted.repetitions):
+    for repetition in range(request.repetitions):
         for workload in experiment.workloads:
             key = workload.workload, _key(workload.parameters.model_dump(mode="json")), repetition
             for platform in experiment.platforms:
@@ -189,8 +193,8 @@ class Watcher(Observer):
 
 def watched(guests: Sequence[LiveGuest], since_ticks: int = 0) -> Watched:
     """Guests that are measured together, as observers see them; without processes where one has none here."""
-    found = [live.guest.host_processes() for live in guests]
-    processes = tuple(one for one in found if one is not None)
+    places = [live.guest.host_processes() for live in guests]
+    processes = tuple(place for place in places if place is not None)
     model = all(live.site.is_model for live in guests)
     if not guests or (len(processes) < len(guests) and not model):
         return Watched()
@@ -205,7 +209,7 @@ def watched(guests: Sequence[LiveGuest], since_ticks: int = 0) -> Watched:
         return Watched(platform=counted)
     host = guests[0].site.this_machine
     links = [link for live in guests for link in live.network.links]
-    names = [name for one in links for name in (one.lab_interface, one.port_interface, one.outer_interface)]
+    names = [name for link in links for name in (link.lab_interface, link.port_interface, link.outer_interface)]
     return Watched(
         processes=processes,
         cpus=tuple(sorted({cpu for live in guests for cpu in live.place.cpus})),
@@ -238,7 +242,7 @@ def _record(
     points = record.points or ()
     of_points = len(points) == len(spans)
     counted = tuple(
-        replace(span, forwarded_frames=sum(one.forwarded_frames for one in points[place].sink.per_source))
+        replace(span, forwarded_frames=sum(source.forwarded_frames for source in points[place].sink.per_source))
         if of_points
         else span
         for place, span in enumerate(spans)

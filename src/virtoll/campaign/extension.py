@@ -35,10 +35,10 @@ _ASKED = re.compile(r"(\+?)([1-9][0-9]{0,5})")
 def asked_blocks(folder: RunFolder, text: str) -> int:
     """How many blocks a run is to have: ``+6`` is so many more, ``9`` so many in all; UsageError for anything else."""
     has = _blocks(folder.manifest)
-    found = _ASKED.fullmatch(text)
-    if found is None:
+    match = _ASKED.fullmatch(text)
+    if match is None:
         raise UsageError(f"--blocks {text!r}: give how many blocks more, such as +6, or how many in all")
-    blocks = int(found[2]) + (has if found[1] else 0)
+    blocks = int(match[2]) + (has if match[1] else 0)
     if not has < blocks <= MOST_BLOCKS:
         raise UsageError(
             f"--blocks {text}: {folder.path} has {has} blocks; give more than that, and at most {MOST_BLOCKS} in all"
@@ -102,10 +102,10 @@ def extended_experiment(folder: RunFolder, blocks: int) -> Experiment:
 def refuse_other_platforms(manifest: Manifest, probes: Mapping[str, Probe]) -> None:
     """UsageError naming the first platform that is of another version than the run's, or works no more, or now does."""
     for entry in manifest.platforms:
-        found = probes[entry.label]
+        probe = probes[entry.label]
         then = entry.version if entry.available else f"not available ({entry.reason})"
-        here = found.version if found.available else f"not available ({found.reason})"
-        if (entry.available or found.available) and then != here:
+        here = probe.version if probe.available else f"not available ({probe.reason})"
+        if (entry.available or probe.available) and then != here:
             raise UsageError(
                 f"run {manifest.run} was measured with {entry.label}: {then}, and here it is {here}; start a new run "
                 f"of {manifest.experiment['name']}"
@@ -118,7 +118,7 @@ def extended_manifest(manifest: Manifest, plan: Plan, command: list[str]) -> Man
 
     return replace(
         manifest,
-        experiment={**manifest.experiment, "blocks": max(one.block for one in plan.trials) + 1},
+        experiment={**manifest.experiment, "blocks": max(trial.block for trial in plan.trials) + 1},
         plan=replace(manifest.plan, estimated_seconds=estimate(plan), trials=tuple(map(planned_trial, plan.trials))),
         extensions=(
             *manifest.extensions,
@@ -129,4 +129,4 @@ def extended_manifest(manifest: Manifest, plan: Plan, command: list[str]) -> Man
 
 def _blocks(manifest: Manifest) -> int:
     """How many a run has by its plan."""
-    return max((one.block + 1 for one in manifest.plan.trials), default=0)
+    return max((trial.block + 1 for trial in manifest.plan.trials), default=0)

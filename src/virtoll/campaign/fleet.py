@@ -148,9 +148,9 @@ class Fleet:
         if places is None:
             self._absent[label] = f"its host has too few CPUs for {count} guests on CPUs of their own"
             return ()
-        own = () if affinity == "unpinned" else (first,)
+        pinned = () if affinity == "unpinned" else (first,)
         beside = self._co_located.setdefault((label, affinity), [])
-        for place in places[len(own) + len(beside) :]:
+        for place in places[len(pinned) + len(beside) :]:
             if self._beside_failures[label] >= _STARTS_PER_BLOCK:
                 return ()
             live = self._start_one(choice, Slot(len(beside) + 1, place, affinity=affinity))
@@ -158,7 +158,7 @@ class Fleet:
                 self._beside_failures[label] += 1
                 return ()
             beside.append(live)
-        return (*own, *beside)[:count]
+        return (*pinned, *beside)[:count]
 
     def _side_by_side(
         self, choice: PlatformChoice, site: Site, affinity: Affinity, count: int
@@ -169,7 +169,7 @@ class Fleet:
         if site.cpus is not None:  # of another host, whose last CPU is left to itself
             pinning, usable = Pinning(site.pinned(vcpus, ()), None, None), site.cpus[:-1]
         cpus = pinning.side_by_side(affinity, count, vcpus, usable)
-        return None if cpus is None else tuple(Placement(own, vcpus, memory_bytes) for own in cpus)
+        return None if cpus is None else tuple(Placement(guest_cpus, vcpus, memory_bytes) for guest_cpus in cpus)
 
     def neighbours(self, label: str, condition: Condition) -> tuple[LiveGuest, ...]:
         """The guests beside the platform's under a condition, started when they are first needed and kept parked.
@@ -196,7 +196,7 @@ class Fleet:
         return label, Placement(self._cpus_beside(self._choice_of(label), condition), vcpus, memory_bytes)
 
     def _choice_of(self, label: str) -> PlatformChoice:
-        return next(one for one in self.experiment.platforms if one.label == label)
+        return next(choice for choice in self.experiment.platforms if choice.label == label)
 
     def _cpus_beside(self, choice: PlatformChoice, condition: Condition) -> tuple[int, ...]:
         """Their host's CPUs, none for any: of another host those beside the ones that its guests are pinned to.
@@ -243,7 +243,7 @@ class Fleet:
         cpus = cpus_at_once(affinity, point.guests, point.vcpus)
         if cpus is None:
             raise ValueError(f"{point.label} do not fit on this host's CPUs")  # requirements.py left none
-        places = [Placement(own, point.vcpus, point.memory_bytes) for own in cpus]
+        places = [Placement(guest_cpus, point.vcpus, point.memory_bytes) for guest_cpus in cpus]
         before, began_ns = available_bytes(), time.monotonic_ns()
         at_once([partial(self._join_group, choice, number, place, point) for number, place in enumerate(places)])
         self._group.sort(key=lambda live: live.instance)
@@ -319,11 +319,11 @@ class Fleet:
             self._refusals[label, workload] += 1
             self._starts[label] -= 1
         with live.site.awake():
-            found = live.guest.evidence()
+            evidence = live.guest.evidence()
             if isinstance(error, GuestDied):
-                reason = with_last_words(reason, found)
+                reason = with_last_words(reason, evidence)
                 self._absent[label] = f"its guest was lost and not started again: {reason}"
-            paths = self.folder.keep_evidence(folder_name, found)
+            paths = self.folder.keep_evidence(folder_name, evidence)
             together = [key for key in self._co_located if key[0] == label]
             others = itertools.chain.from_iterable(map(self._co_located.pop, together))
             for number, other in enumerate(others, start=1):
@@ -414,15 +414,15 @@ class Fleet:
             del self._live[label]
             self._starts[label] -= 1
 
-        found: list[tuple[list[LiveGuest], Callable[[], object]]] = []
-        found += [([live], partial(forget_own, label)) for label, live in self._live.items() if label not in kept]
+        leaving: list[tuple[list[LiveGuest], Callable[[], object]]] = []
+        leaving += [([live], partial(forget_own, label)) for label, live in self._live.items() if label not in kept]
         for together, guests in self._co_located.items():
             if together[0] not in kept or affinity not in (None, together[1]):
-                found.append((guests, partial(self._co_located.pop, together)))
+                leaving.append((guests, partial(self._co_located.pop, together)))
         for key, guests in self._neighbours.items():
             if key[0] not in kept:
-                found.append((guests, partial(self._neighbours.pop, key)))
-        return found
+                leaving.append((guests, partial(self._neighbours.pop, key)))
+        return leaving
 
     def _start_at(self, choice: PlatformChoice, site: Site, slot: Slot) -> LiveGuest | None:
         """Start one guest, measure what it is, park it, and write its boot record; failure is recorded, not raised."""
@@ -440,8 +440,8 @@ class Fleet:
         try:
             live = self._boot(choice, site, draft, slot, self.boots.total())
         except (GuestError, LabError) as error:
-            found = error.evidence if isinstance(error, GuestStartError) else {}
-            draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), found))
+            evidence = error.evidence if isinstance(error, GuestStartError) else {}
+            draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), evidence))
             self._absent[choice.label] = f"{slot.words} could not be started: {error}"
             interrupts.check()  # before it is stored: the start may have failed of it
         self.folder.append_boot(draft.record)
@@ -455,13 +455,13 @@ class Fleet:
         """
         boot, kind = draft.record.boot, self.platforms[choice.platform]
         with contextlib.ExitStack() as undo:
-            wanted = self._data_bytes(beside=slot.beside is not None)
+            needed_bytes = self._data_bytes(beside=slot.beside is not None)
             promised = sum(live.data.volume.size_bytes for live in self._everyone() if live.data is not None)
             if slot.group is not None:
-                promised = slot.instance * wanted  # all are started at the same time
+                promised = slot.instance * needed_bytes  # all are started at the same time
             if site.programs_volume is not None:
                 promised += site.programs_volume.size_bytes
-            volume, no_data = find_data_volume(kind, site, wanted, promised)
+            volume, no_data = find_data_volume(kind, site, needed_bytes, promised)
             if volume is not None:
                 undo.callback(volume.remove)
             request = self._request(choice, boot, site, volume, slot)
@@ -473,7 +473,9 @@ class Fleet:
                 network = guest.network or request.network
                 if network.attachment == "passthrough":
                     inside = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS).interfaces
-                    network = with_found_macs(network, [one.mac for one in inside if one.mac is not None])
+                    network = with_found_macs(
+                        network, [interface.mac for interface in inside if interface.mac is not None]
+                    )
                 draft.asked(request, network)
                 identifier = (os.getpid() + start) % 2**16
                 timekeeper, hops = self._connect(guest, network, site, identifier, counters=choice.counters)
@@ -559,7 +561,7 @@ class Fleet:
         0 where none needs one.
         """
         if beside:
-            return max(data_bytes_of(one.load) for one in self.experiment.conditions)
+            return max(data_bytes_of(condition.load) for condition in self.experiment.conditions)
         return max((needs.data_bytes for needs in self._needs()), default=0)
 
     def _request(
@@ -581,7 +583,7 @@ class Fleet:
         sinks = max((needs.sinks for needs in self._needs()), default=1)
         # On another host the guests share the NICs that lead here as it is.
         here = site.far is None and (choice.host is None or choice.host.local)
-        shared = here and any(one.shared_nic for one in self._needs())
+        shared = here and any(needs.shared_nic for needs in self._needs())
         marks = self.experiment.marks == "icmp"
         network = plan_links(index, sources, mtu, sinks=sinks, marks=marks, shared=shared)
         network = attach(network, choice.parameters)
@@ -595,7 +597,7 @@ class Fleet:
         guests = 1 if slot.group is None else slot.group.guests
         if slot.group is not None:
             name = f"of-{guests}-{slot.instance + 1:03d}-{boot}"
-        wanted = GuestRequest(
+        request = GuestRequest(
             name,
             place.vcpus,
             place.memory_bytes,
@@ -606,7 +608,7 @@ class Fleet:
             data=volume,
             instance=slot.instance,
         )
-        return limit(wanted, choice.parameters)
+        return limit(request, choice.parameters)
 
     def _needs(self) -> list[Needs]:
         """What each of the experiment's workloads needs of a guest."""
@@ -616,15 +618,15 @@ class Fleet:
         self, guest: Guest, network: GuestNetwork, site: Site, identifier: int, *, counters: bool
     ) -> tuple[Timekeeper, HopReader]:
         """Set the network up on both sides, each by its own agent; then the timekeeper listens on the guest's link."""
-        near = tuple(one for one in network.links if one.trunk is None or one.role == "marks")
+        near = tuple(link for link in network.links if link.trunk is None or link.role == "marks")
         guest.peer.ask(peer_request(GuestNetwork(near)))
         wire = self._wire(guest, site)
-        trunked = [one for one in network.links if one not in near]
+        trunked = [link for link in network.links if link not in near]
         for agent in wire.agents if trunked else ():
-            own = tuple(one for one in trunked if wire.at(one.role, one.place) is agent)
-            agent.ask(peer_request(GuestNetwork(own)))
+            agent_links = tuple(link for link in trunked if wire.at(link.role, link.place) is agent)
+            agent.ask(peer_request(GuestNetwork(agent_links)))
         configured = guest.agent.ask(network_request(network))
-        names = {one.mac: one.name for one in configured.interfaces if one.mac is not None}
+        names = {interface.mac: interface.name for interface in configured.interfaces if interface.mac is not None}
         link = network.marks
         for each in network.links:
             await_path(guest.peer if each in near else wire.at(each.role, each.place), each)

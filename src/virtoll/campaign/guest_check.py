@@ -34,11 +34,11 @@ def compare(request: GuestRequest, facts: FactsReply, host: HostView) -> list[Mi
 
 def compare_pre_provisioned(request: GuestRequest, facts: FactsReply) -> list[Mismatch]:
     """The same for a guest that its user made: reported, never fatal, because nothing there could be made equal."""
-    said = "is as it was found: its CPUs, memory, kernel and files are its user's choice and were not made equal"
-    wanted = replace(request, cpus=tuple(range(request.vcpus)))
+    sentence = "is as it was found: its CPUs, memory, kernel and files are its user's choice and were not made equal"
+    unpinned = replace(request, cpus=tuple(range(request.vcpus)))
     return [
-        Mismatch(said, fatal=False),
-        *(replace(one, fatal=False) for one in compare(wanted, facts, HostView())),
+        Mismatch(sentence, fatal=False),
+        *(replace(mismatch, fatal=False) for mismatch in compare(unpinned, facts, HostView())),
     ]
 
 
@@ -52,21 +52,21 @@ def _cpus(request: GuestRequest, facts: FactsReply) -> Iterator[Mismatch]:
 
 def _memory(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator[Mismatch]:
     """A kernel of its own: what it was given, or else what it has left; the host's kernel: the limit on the guest."""
-    asked, total = request.memory_bytes, facts.memory_total_bytes
+    requested, total = request.memory_bytes, facts.memory_total_bytes
     outside = host.limits.memory_bytes
     # systemd-nspawn gives its container a boot id of its own, and on cgroup v2 hides the group with the limit from it.
-    held = outside is not None and abs(outside - asked) <= _ROUNDING * asked
+    held = outside is not None and abs(outside - requested) <= _ROUNDING * requested
     shares_kernel = host.boot_id is not None and (facts.boot_id == host.boot_id or held)
     installed = facts.memory_installed_bytes
     if host.boot_id is not None and not shares_kernel and installed is not None and not facts.memory_limit_bytes:
-        if not (1 - _FIRMWARES_SHARE) * asked <= installed <= (1 + _ROUNDING) * asked:
-            yield Mismatch(f"memory: asked {asked >> 20} MiB, inside {installed >> 20} MiB", True)
+        if not (1 - _FIRMWARES_SHARE) * requested <= installed <= (1 + _ROUNDING) * requested:
+            yield Mismatch(f"memory: asked {requested >> 20} MiB, inside {installed >> 20} MiB", True)
         return
     limits = [facts.memory_limit_bytes, outside if shares_kernel else None]
     seen = min((value for value in (total, *limits) if value), default=None)
-    if seen is not None and not (1 - _KERNELS_SHARE) * asked <= seen <= (1 + _ROUNDING) * asked:
+    if seen is not None and not (1 - _KERNELS_SHARE) * requested <= seen <= (1 + _ROUNDING) * requested:
         unlimited = host.memory_total_bytes is not None and seen >= (1 - _FIRMWARES_SHARE) * host.memory_total_bytes
-        yield Mismatch(f"memory: asked {asked >> 20} MiB, inside {seen >> 20} MiB", not unlimited)
+        yield Mismatch(f"memory: asked {requested >> 20} MiB, inside {seen >> 20} MiB", not unlimited)
 
 
 def _quota(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator[Mismatch]:
@@ -74,10 +74,10 @@ def _quota(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator
     inside = facts.cpu_quota
     seen = [inside.quota_us / inside.period_us] if inside else []
     seen += [host.limits.cpu_quota] if host.limits.cpu_quota is not None else []
-    tightest, asked = min(seen, default=None), request.cpu_quota
-    if asked is not None and tightest is not None and abs(tightest - asked) > _ROUNDING * asked:
-        yield Mismatch(f"CPU quota: asked {asked:g}, found {tightest:g}", True)
-    elif asked is None and tightest is not None and tightest < request.vcpus:
+    tightest, quota = min(seen, default=None), request.cpu_quota
+    if quota is not None and tightest is not None and abs(tightest - quota) > _ROUNDING * quota:
+        yield Mismatch(f"CPU quota: asked {quota:g}, found {tightest:g}", True)
+    elif quota is None and tightest is not None and tightest < request.vcpus:
         yield Mismatch(f"CPU quota: none asked, found {tightest:g}", False)
 
 

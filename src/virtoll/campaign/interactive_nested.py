@@ -58,30 +58,30 @@ def known_kind(name: str) -> str:
 
 def held() -> list[HeldNestedHost]:
     """All that are up, of this user."""
-    found = []
+    hosts = []
     first = _first_processes()
     for folder in residue.record_folders():
         lab_id = folder.name
         match residue.read_entry(folder, _FILE):
             case {"kind": str(kind), "since": float(since), "prefix": [*prefix]} if lab_id in first:
-                found.append(HeldNestedHost(kind, lab_id, first[lab_id], since, tuple(map(str, prefix))))
-    return found
+                hosts.append(HeldNestedHost(kind, lab_id, first[lab_id], since, tuple(map(str, prefix))))
+    return hosts
 
 
 def find(kind: str) -> HeldNestedHost:
     """The one of a kind; ``UsageError`` where it is not up."""
     known_kind(kind)
-    for one in held():
-        if one.kind == kind:
-            return one
-    up = ", ".join(one.kind for one in held()) or "none"
+    for host in held():
+        if host.kind == kind:
+            return host
+    up = ", ".join(host.kind for host in held()) or "none"
     raise UsageError(f"no nested host {kind} is up (up: {up}); start it with 'virtoll nested up {kind}'")
 
 
 def start(kind: str) -> HeldNestedHost:
     """Start one, whose launcher goes on in the background, and wait until it answers."""
     known_kind(kind)
-    if any(one.kind == kind for one in held()):
+    if any(host.kind == kind for host in held()):
         raise UsageError(f"a nested host {kind} is up already; use it, or end it with 'virtoll nested down {kind}'")
     with tempfile.TemporaryFile() as log:
         launcher = subprocess.Popen(
@@ -92,16 +92,16 @@ def start(kind: str) -> HeldNestedHost:
             start_new_session=True,
         )
         try:
-            found = _await(kind, launcher)
+            host = _await(kind, launcher)
         except BaseException:  # Ctrl-C as well: what nobody waits for any more is not left behind
             launcher.terminate()
             launcher.wait(_DOWN_SECONDS)
             raise
-        if found is not None:
-            return found
+        if host is not None:
+            return host
         log.seek(0)
-        said = log.read().decode(errors="replace").strip().splitlines()
-    last = said[-1].removeprefix("virtoll: ") if said else "it said nothing"
+        lines = log.read().decode(errors="replace").strip().splitlines()
+    last = lines[-1].removeprefix("virtoll: ") if lines else "it said nothing"
     raise LabError(f"the nested host {kind} did not come up: {last}")
 
 
@@ -109,9 +109,9 @@ def _await(kind: str, launcher: subprocess.Popen[bytes]) -> HeldNestedHost | Non
     """The nested host once it answers; None where its launcher ended before. ``LabError`` when it takes too long."""
     deadline = time.monotonic() + _UP_SECONDS
     while launcher.poll() is None:
-        for one in held():
-            if one.kind == kind:
-                return one
+        for host in held():
+            if host.kind == kind:
+                return host
         if time.monotonic() > deadline:
             raise LabError(f"the nested host {kind} did not come up within {_UP_SECONDS:g} s")
         time.sleep(0.1)
@@ -150,19 +150,19 @@ def hold(kind: str) -> None:
             signal.pause()
 
 
-def command(one: HeldNestedHost, argv: list[str], *, terminal: bool) -> list[str]:
+def command(host: HeldNestedHost, argv: list[str], *, terminal: bool) -> list[str]:
     """The argument list that runs a program there from outside the lab, or a shell without one."""
-    enter = ["nsenter", f"--target={one.pid}", "--mount", "--net", "--pid"]
+    enter = ["nsenter", f"--target={host.pid}", "--mount", "--net", "--pid"]
     if os.geteuid() != 0:
         enter += ["--user", "--preserve-credentials"]
-    prefix = ["-tt" if terminal and word == "-T" else word for word in one.prefix]
+    prefix = ["-tt" if terminal and word == "-T" else word for word in host.prefix]
     return [*enter, "--", *prefix, *([shlex.join(argv)] if argv else [])]
 
 
-def end(one: HeldNestedHost) -> None:
+def end(host: HeldNestedHost) -> None:
     """End it with its lab, and wait until nothing of it is left."""
-    os.kill(one.pid, signal.SIGKILL)
-    folder = state.state_directory() / "labs" / one.lab_id
+    os.kill(host.pid, signal.SIGKILL)
+    folder = state.state_directory() / "labs" / host.lab_id
     deadline = time.monotonic() + _DOWN_SECONDS
     while folder.exists():
         if time.monotonic() > deadline:
@@ -175,7 +175,7 @@ def _first_processes() -> dict[str, int]:
 
     Any user may start a process that looks like one, into whose namespaces a shell would then be put.
     """
-    found: dict[str, int] = {}
+    processes: dict[str, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
@@ -186,8 +186,8 @@ def _first_processes() -> dict[str, int]:
             continue
         for variable in variables:
             if variable.startswith(b"VIRTOLL_LAB="):
-                found[variable.split(b"=", 1)[1].decode()] = int(entry.name)
-    return found
+                processes[variable.split(b"=", 1)[1].decode()] = int(entry.name)
+    return processes
 
 
 def _is_first(entry: Path) -> bool:

@@ -167,11 +167,11 @@ def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None
             with blamed(number):
                 live.guest.resume()
                 live.guest.agent.ask(ClocksRequest())
-        own = {number: _pids(live.guest) for number, live in numbered}
+        guest_pids = {number: _pids(live.guest) for number, live in numbered}
         local = guests[0].site.network.local
         peer = () if local is None else (local.peer_pid,)
-        before = {number: MemoryKills.of(pids) for number, pids in own.items()}
-        with watched([*peer, *(pid for pids in own.values() for pid in pids)]) as stopped:
+        before = {number: MemoryKills.of(pids) for number, pids in guest_pids.items()}
+        with watched([*peer, *(pid for pids in guest_pids.values() for pid in pids)]) as stopped:
             try:
                 yield
             except GuestDied as error:
@@ -185,7 +185,7 @@ def running(guests: Sequence[LiveGuest], who: Callable[[int], str] | None = None
                 if killed := before[number].since():
                     raise GuestError(f"{live.boot}: {_KILLED.format(killed)}")
                 live.guest.agent.ask(ClocksRequest())
-                if stopped.intersection(own[number]):
+                if stopped.intersection(guest_pids[number]):
                     raise GuestError(f"{live.boot}: {_STOPPED}")
         for number, live in numbered:
             with blamed(number):

@@ -68,8 +68,8 @@ def build(
             "file": str(experiment.file),
             "text": experiment.text,
             "scenario": experiment.scenario,
-            "conditions": [one.label for one in experiment.conditions],
-            "scale": [asdict(one) for one in experiment.scale.points] if experiment.scale else None,
+            "conditions": [condition.label for condition in experiment.conditions],
+            "scale": [asdict(point) for point in experiment.scale.points] if experiment.scale else None,
             "blocks": experiment.blocks,
             "rounds": experiment.rounds,
             "looks": experiment.looks.plan if experiment.looks else None,
@@ -102,15 +102,15 @@ def build(
     )
 
 
-def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wanted: str = "resume") -> None:
-    """Samples of one run come from one host and one agent: refuse to mix in another's. ``wanted``: what was asked."""
+def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, action: str = "resume") -> None:
+    """Samples of one run come from one host and one agent: refuse to mix in another's. ``action``: what was asked."""
     here = describe_host()
     if manifest.host["fingerprint"] != here["fingerprint"]:
         raise UsageError(
-            f"run {manifest.run} was begun on another host or kernel ({_unlike(manifest.host, here)}); {wanted} it "
+            f"run {manifest.run} was begun on another host or kernel ({_unlike(manifest.host, here)}); {action} it "
             f"there, or start a new run of {experiment.name}"
         )
-    refuse_other_nodes(manifest, wanted)
+    refuse_other_nodes(manifest, action)
     agent = _agent(site)
     if (manifest.agent or {}).get("sha256") != (agent or {}).get("sha256"):
         raise UsageError(
@@ -131,14 +131,14 @@ def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, wa
         )
 
 
-def refuse_other_nodes(manifest: Manifest, wanted: str) -> None:
+def refuse_other_nodes(manifest: Manifest, action: str) -> None:
     """UsageError where the nodes of a run's testbed are other hosts here than when it was begun."""
     begun = manifest.nodes or {}
     for label, now in node_words(begun).items():
         if begun[label] != now:
             raise UsageError(
                 f"run {manifest.run} was begun with {begun[label]} as node {label!r}, and {VARIABLE} has {now}; "
-                f"{wanted} it with that host, or start a new run"
+                f"{action} it with that host, or start a new run"
             )
 
 
@@ -148,8 +148,8 @@ def _unlike(then: Mapping[str, object], here: Mapping[str, object]) -> str:
         if key in then and then[key] != here[key]:
             was, now = then[key], here[key]
             if isinstance(was, Mapping) and isinstance(now, Mapping):
-                own = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
-                return f"its mitigations of {', '.join(own)} differ"
+                names = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
+                return f"its mitigations of {', '.join(names)} differ"
             return f"{key.replace('_', ' ')}: {was}, here {now}"
     return f"fingerprint {str(then['fingerprint'])[:12]}, here {str(here['fingerprint'])[:12]}"
 
@@ -211,7 +211,7 @@ def _images(experiment: Experiment, site: Site, smallest: GuestImage | None) -> 
         return None
     described = _image(site.image)
     if smallest is not None:
-        whose = [one.label for one in experiment.platforms if has_smallest_image(one)]
+        whose = [choice.label for choice in experiment.platforms if has_smallest_image(choice)]
         described["smallest"] = {**_image(smallest), "platforms": whose}
     return described
 
@@ -243,17 +243,17 @@ def nested_hosts(experiment: Experiment) -> dict[str, object] | None:
 
     One whose files could not be made is not among them: its platforms are unavailable.
     """
-    found: dict[str, object] = {}
+    hosts: dict[str, object] = {}
     for name in experiment.nested_hosts:
         with contextlib.suppress(KeyError, ImageError):
             made = prepare_nested_host(NESTED_HOSTS[name], offline=True)
             emulator = made.emulator
-            found[name] = {
+            hosts[name] = {
                 "packages": made.versions,
                 "emulator": emulator.versions,
                 "emulator_mended": emulator.mended,
             }
-    return found if experiment.nested_hosts else None
+    return hosts if experiment.nested_hosts else None
 
 
 def _agent(site: Site) -> dict[str, object] | None:

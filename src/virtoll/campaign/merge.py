@@ -55,7 +55,7 @@ class Merged:
     of: int
     missing: tuple[int, ...]
     hosts: int
-    told: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     @property
     def blocks(self) -> int:
@@ -74,9 +74,9 @@ class _Choice:
 
     def sources(self) -> list[Part]:
         """The parts of which blocks are taken, by their first block."""
-        taken = {id(one) for one in self.source.values()}
-        own = [part for part in self.parts if id(part) in taken]
-        return sorted(own, key=lambda one: (min(one.record.blocks), one.path.name))
+        taken = {id(part) for part in self.source.values()}
+        used = [part for part in self.parts if id(part) in taken]
+        return sorted(used, key=lambda part: (min(part.record.blocks), part.path.name))
 
     def blocks_of(self, part: Part) -> tuple[int, ...]:
         """Which blocks are taken of a part."""
@@ -104,9 +104,9 @@ def merge(
     if not taken:
         raise UsageError(f"no part is whole: {damaged[0].reason}")
     plan = _whole_plan(taken[0])
-    choice = _chosen(taken, allowed, [one.reason for one in (*damaged, *unlike)])
-    wanted = range(taken[0].record.of)
-    missing = tuple(block for block in wanted if block not in choice.source)
+    choice = _chosen(taken, allowed, [refused.reason for refused in (*damaged, *unlike)])
+    blocks = range(taken[0].record.of)
+    missing = tuple(block for block in blocks if block not in choice.source)
     _refuse_missing(missing, choice, allowed)
     if not choice.source:
         raise UsageError(
@@ -118,12 +118,12 @@ def merge(
         raise RunFolderError(f"{taken[0].path}/manifest.json: the experiment's name {name!r} is none; restore it")
     target = place(name, taken[0].record.campaign).absolute()
     with writing(target):
-        _refuse_taken_place(target, taken[0].record.campaign, [one.path for one in taken])
+        _refuse_taken_place(target, taken[0].record.campaign, [part.path for part in taken])
         with placed(target) as new:
             doubts = _write(new, replace(_head(plan, choice, missing), run=target.name, command=tuple(command)), choice)
     remove_emptied(target)
     hosts = {part.fingerprint for part in choice.sources()}
-    return Merged(target, len(wanted), missing, len(hosts), (*choice.left_out, *doubts))
+    return Merged(target, len(blocks), missing, len(hosts), (*choice.left_out, *doubts))
 
 
 def _refuse(refused: Sequence[Refused], allowed: Allowed, remedy: str) -> None:
@@ -152,7 +152,7 @@ def _chosen(parts: Sequence[Part], allowed: Allowed, left_out: Iterable[str]) ->
     but with `partial`. Hosts have their names by their first block, those that are left out too.
     """
     choice = _Choice(parts, left_out=list(left_out))
-    for part in sorted(parts, key=lambda one: (min(one.record.blocks), one.path.name)):
+    for part in sorted(parts, key=lambda part: (min(part.record.blocks), part.path.name)):
         choice.names.setdefault(part.fingerprint, f"host-{len(choice.names) + 1}")
     for name in allowed.without:
         if name not in choice.names.values():
@@ -160,18 +160,20 @@ def _chosen(parts: Sequence[Part], allowed: Allowed, left_out: Iterable[str]) ->
     for name in dict.fromkeys(allowed.without):
         blocks = {block for part in parts if choice.names[part.fingerprint] == name for block in part.record.blocks}
         choice.left_out.append(f"{name} was left out on request, with {blocks_words(blocks)}")
-    found: dict[int, list[Part]] = {}
+    by_block: dict[int, list[Part]] = {}
     for part in parts:
         name = choice.names[part.fingerprint]
         if name in allowed.without:
             continue
         if part.ended or allowed.partial:
             for block in part.whole:
-                found.setdefault(block, []).append(part)
+                by_block.setdefault(block, []).append(part)
             if not part.ended:
                 choice.left_out.append(not_whole(part))
-    for block, own in sorted(found.items()):
-        best, *others = sorted(own, key=lambda one: (bool(one.doubt), not one.ended, one.whole[block], one.path.name))
+    for block, holders in sorted(by_block.items()):
+        best, *others = sorted(
+            holders, key=lambda part: (bool(part.doubt), not part.ended, part.whole[block], part.path.name)
+        )
         choice.source[block] = best
         for other in others:
             choice.left_out.append(
@@ -197,13 +199,15 @@ def _refuse_missing(missing: Sequence[int], choice: _Choice, allowed: Allowed) -
         if choice.names[part.fingerprint] in allowed.without
         for block in part.record.blocks
     }
-    told = [block for block in missing if block not in excused]
-    if told and not allowed.partial:
-        begun = [not_whole(part) for part in choice.parts if not part.ended and set(part.record.blocks) & set(told)]
+    unexcused = [block for block in missing if block not in excused]
+    if unexcused and not allowed.partial:
+        begun = [
+            not_whole(part) for part in choice.parts if not part.ended and set(part.record.blocks) & set(unexcused)
+        ]
         why = f" ({'; '.join(begun)})" if begun else ""
-        are = "is" if len(told) == 1 else "are"
+        are = "is" if len(unexcused) == 1 else "are"
         raise UsageError(
-            f"{blocks_words(told)} of {choice.parts[0].record.of} {are} missing{why}; measure with "
+            f"{blocks_words(unexcused)} of {choice.parts[0].record.of} {are} missing{why}; measure with "
             "'virtoll campaign block', or merge what there is with --partial"
         )
 
@@ -211,7 +215,7 @@ def _refuse_missing(missing: Sequence[int], choice: _Choice, allowed: Allowed) -
 def _refuse_taken_place(target: Path, campaign: str, parts: Collection[Path]) -> None:
     """UsageError where the place holds anything but an earlier merge of this campaign."""
     if not (target / "manifest.json").exists():
-        if any(one.name != WRITER for one in target.iterdir()):
+        if any(path.name != WRITER for path in target.iterdir()):
             raise UsageError(f"{target} holds other files; give another folder with --into")
         return
     other = sorted(path.name for path in target.iterdir() if not _is_of_a_run(path)) or _not_made(target)
@@ -249,11 +253,11 @@ def _head(plan: Plan, choice: _Choice, missing: tuple[int, ...]) -> Manifest:
     from virtoll.runfolder.records import PlanRecord
 
     sources = choice.sources()
-    first, seconds = sources[0].manifest, [one.manifest.plan.estimated_seconds for one in sources]
-    known = [one for one in seconds if one is not None]
+    first, seconds = sources[0].manifest, [part.manifest.plan.estimated_seconds for part in sources]
+    known = [duration for duration in seconds if duration is not None]
     return replace(
         first,
-        created_realtime_ns=min(one.manifest.created_realtime_ns for one in sources),
+        created_realtime_ns=min(part.manifest.created_realtime_ns for part in sources),
         plan=PlanRecord(
             plan.seed, sum(known) if len(known) == len(seconds) else None, tuple(map(planned_trial, plan.trials))
         ),
@@ -309,7 +313,7 @@ def _hosts(choice: _Choice) -> tuple[HostRecord, ...]:
 def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:
     """A part's records of these blocks, line by line as they are, and its evidence."""
     source = RunFolder(part.path, part.manifest)
-    numbers = {one.trial for one in part.manifest.plan.trials if one.block in blocks}
+    numbers = {trial.trial for trial in part.manifest.plan.trials if trial.block in blocks}
     readers: dict[str, Sequence[Any]] = {
         "trials": source.trials(),
         "boots": source.boots(),
@@ -340,7 +344,7 @@ def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:
         if taken:
             with place(folder.path / f"{name}.jsonl") as at, os.fdopen(open_appended(at), "ab") as file:
                 file.writelines(taken)
-    _copy_evidence(part.path, folder.path, {path for one in kept for path in one.evidence})
+    _copy_evidence(part.path, folder.path, {path for record in kept for path in record.evidence})
 
 
 def _is_of(record: FitnessRecord, trials: Collection[int]) -> bool:

@@ -83,9 +83,9 @@ class Neighbours:
 
         ``NeighbourFailed`` where one of them fails. Whatever else fails within, the loads end.
         """
-        found = Loaded()
+        loaded = Loaded()
         if condition is None:
-            yield found
+            yield loaded
             return
         loads = [self._load(live, condition, condition.guest(number)) for number, live in enumerate(guests, start=1)]
         records: list[NeighbourRecord] = []
@@ -98,17 +98,17 @@ class Neighbours:
                     undo.callback(load.abandon)
                     load.begin()
             begun = [_moment(load) for load in loads]
-            yield found
+            yield loaded
             ended = [_moment(load) for load in loads]
             for load, window in zip(loads, zip(begun, ended, strict=True), strict=True):
                 with named(load.who):
                     record, problem = load.end(window)
                     load.live.guest.park()
                 records.append(record)
-                if problem is not None and found.problem is None:
-                    found.problem = f"{load.who} was not loaded throughout: {problem}"
+                if problem is not None and loaded.problem is None:
+                    loaded.problem = f"{load.who} was not loaded throughout: {problem}"
             undo.pop_all()
-        found.records = tuple(records)
+        loaded.records = tuple(records)
 
     def _load(self, live: LiveGuest, condition: Condition, who: str) -> _Load:
         if condition.load in TRAFFIC_LOADS:
@@ -154,7 +154,7 @@ class Neighbours:
             most = max(map(source_rate, points))
             if most <= 0:
                 raise GuestError("it forwards no frames beside an idle guest")
-            stored = tuple(parse_record(Point, one.to_json()) for one in points)
+            stored = tuple(parse_record(Point, measured.to_json()) for measured in points)
             size = MAXIMUM_SWEEP.frame_size_bytes
             self.folder.append_maximum(MaximumRecord(live.boot, live.label, size, stored, most))
             self._maxima[live.boot] = most
@@ -224,12 +224,14 @@ class _Program(_Load):
         from virtoll.runfolder.conditions import Progress as ProgressRecord
 
         ended = self._end()
-        said = ended.output.decode(errors="replace")
-        progress = tuple(ProgressRecord(one.monotonic_ns, one.cpu_ns, one.processes) for one in ended.samples or ())
+        output = ended.output.decode(errors="replace")
+        progress = tuple(
+            ProgressRecord(sample.monotonic_ns, sample.cpu_ns, sample.processes) for sample in ended.samples or ()
+        )
         problem = gone_still(progress, window)
         if ended.by_itself:
-            problem = f"{self._argv[0]} ended before the trial did: {last_line(said) or 'it wrote nothing'}"
-        return self.record(window, argv=self._argv, progress=progress, output=said), problem
+            problem = f"{self._argv[0]} ended before the trial did: {last_line(output) or 'it wrote nothing'}"
+        return self.record(window, argv=self._argv, progress=progress, output=output), problem
 
     def abandon(self) -> None:
         if self._runs and not self.live.guest.agent.ended:
@@ -261,9 +263,9 @@ class _Traffic(_Load):
         stream = stream_through(self._bench, MAXIMUM_SWEEP)
         interface = stream.lanes[0].interface
         length_ns = min(MOST_TRAFFIC_NS, int((MOST_TRAFFIC_FRAMES - 1) * 1e9 / self._rate))
-        wanted = stream.request(MAXIMUM_SWEEP, self._bench.next_tag(), length_ns, self._rate)
+        request = stream.request(MAXIMUM_SWEEP, self._bench.next_tag(), length_ns, self._rate)
         before = self._sent_frames(interface) if self._counted else 0
-        self._peer.ask(TrafficStartRequest.of(wanted, wake_ns=WAKE_NS))
+        self._peer.ask(TrafficStartRequest.of(request, wake_ns=WAKE_NS))
         self._runs = True
         if self._counted:
             wait_until(lambda: self._sent_frames(interface) > before, _BEGINS_SECONDS, "the first frame to it")
@@ -281,7 +283,7 @@ class _Traffic(_Load):
 
         self._runs = False
         reply = self._peer.ask(TrafficStopRequest())
-        sent_ns = max(one.end_monotonic_ns - one.start_monotonic_ns for one in reply.sources)
+        sent_ns = max(source.end_monotonic_ns - source.start_monotonic_ns for source in reply.sources)
         point = parse_record(Point, MeasuredPoint(self._rate, max(1, sent_ns), reply).to_json())
         record = self.record(window, traffic=point, maximum_frames_per_second=self._maximum)
         return record, not_sent_through(point, window)

@@ -51,8 +51,8 @@ class Observer:
     def join(self) -> None:
         """What was measured of several guests at once is one stretch of time, from the first request to the last."""
         if len(self.measured) > 1:
-            first = min((one.before for one in self.measured), key=lambda reading: reading.monotonic_ns)
-            last = max((one.after for one in self.measured), key=lambda reading: reading.monotonic_ns)
+            first = min((observed.before for observed in self.measured), key=lambda reading: reading.monotonic_ns)
+            last = max((observed.after for observed in self.measured), key=lambda reading: reading.monotonic_ns)
             self.measured[:] = [Observed(first, last)]
 
     def cost_since(self, before: ObserverReading, *, counters: bool) -> ObserverCost:

@@ -65,10 +65,10 @@ def refuse_undivided(experiment: Experiment) -> None:
 
 def asked_blocks(text: str, blocks: int) -> tuple[int, ...]:
     """The blocks of ``3`` or ``3-5``, from 0; UsageError for anything else, and for one that the plan has not."""
-    found = _ASKED.fullmatch(text)
-    if found is None:
+    match = _ASKED.fullmatch(text)
+    if match is None:
         raise UsageError(f"--block {text!r}: give a block's number, or the first and the last, such as 3-5")
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     if not first <= last <= blocks:
         raise UsageError(f"--block {text}: the experiment has blocks 1 to {blocks}; give some of them, in order")
     return tuple(range(first - 1, last))
@@ -76,8 +76,8 @@ def asked_blocks(text: str, blocks: int) -> tuple[int, ...]:
 
 def block_numbers(blocks: Collection[int]) -> str:
     """Blocks as a person counts them, from 1: '3', '1 to 4 and 7', '2, 5 to 6 and 9'."""
-    told = units.block_ranges(blocks)
-    return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+    ranges = units.block_ranges(blocks)
+    return " and ".join(filter(None, (", ".join(ranges[:-1]), *ranges[-1:])))
 
 
 def blocks_words(blocks: Collection[int]) -> str:
@@ -159,21 +159,21 @@ def read_campaign(file: Path) -> CampaignRecord | None:
     """What a ``campaign.json`` says; None where there is none. RunFolderError where it is damaged."""
     from virtoll.runfolder.campaign_records import CampaignRecord
 
-    found = json_object(file, "remove it")
-    return parse_record(CampaignRecord, found) if found is not None else None
+    document = json_object(file, "remove it")
+    return parse_record(CampaignRecord, document) if document is not None else None
 
 
 def json_object(file: Path, remedy: str) -> dict[str, object] | None:
     """What a file beside the parts holds; None where there is none. RunFolderError, which ends in the remedy."""
     try:
-        found = jsonlines.loads(read_whole(file))
+        document = jsonlines.loads(read_whole(file))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{file} is damaged or cannot be read ({error}); {remedy}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise RunFolderError(f"{file} is damaged: it is no JSON object; {remedy}.")
-    return found
+    return document
 
 
 def beginning(folder: Path, part: PartRecord, agent_sha256: str | None) -> Beginning:

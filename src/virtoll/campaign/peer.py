@@ -113,11 +113,11 @@ class FarPrograms:
 @contextlib.contextmanager
 def far_programs(testbed: Testbed, lab: LocalHost, image: GuestImage) -> Iterator[FarPrograms | None]:
     """Who starts the image's programs at a testbed's generator; None where that is not a host over SSH."""
-    given, address = inherited(), testbed.generator.host.ssh
-    if given is None or address is None:
+    passed_on, address = inherited(), testbed.generator.host.ssh
+    if passed_on is None or address is None:
         yield None
         return
-    connection = connection_from_lab(address, given.outside, lab.scratch)
+    connection = connection_from_lab(address, passed_on.outside, lab.scratch)
     programs = FarPrograms(lambda: open_remote(connection, lab, image.agent), image)
     try:
         yield programs

@@ -71,11 +71,11 @@ class Pinning:
         return len(self._each_apart(vcpus, allowed))
 
     def _each_apart(self, vcpus: int, allowed: tuple[int, ...] | None) -> tuple[tuple[int, ...], ...]:
-        own = self.guest_of(vcpus, allowed)
+        guest_cpus = self.guest_of(vcpus, allowed)
         usable = sorted(os.sched_getaffinity(0)) if allowed is None else allowed
-        free = [cpu for cpu in usable if cpu not in (*own, self.generator_cpu, self.sink_cpu)]
+        free = [cpu for cpu in usable if cpu not in (*guest_cpus, self.generator_cpu, self.sink_cpu)]
         more = [tuple(free[first : first + vcpus]) for first in range(0, len(free) - vcpus + 1, vcpus)]
-        return (own, *more) if own else ()
+        return (guest_cpus, *more) if guest_cpus else ()
 
     def of_load(self, taken: Collection[int] = (), allowed: Sequence[int] | None = None) -> LoadCpus:
         """Who sends to a guest beside the measured one, and who takes in what it forwards.

@@ -68,16 +68,16 @@ def measure(
         part = parts.part_of(experiment, whole, blocks) if blocks else None
         plan = parts.only_blocks(whole, blocks) if blocks else whole
         builds = against.record_of(experiment, session)
-        found = probe_all(experiment.platforms, session, progress)
+        probes = probe_all(experiment.platforms, session, progress)
         held = possible(plan, experiment).trials
-        usable = replace(plan, trials=tuple(t for t in held if found[t.platform.label].available))
+        usable = replace(plan, trials=tuple(t for t in held if probes[t.platform.label].available))
         document = manifest.build(
             into.name,
             command,
             experiment,
             plan,
             estimated_seconds=estimate(usable),
-            probes=found,
+            probes=probes,
             site=session.site,
             pinning=session.pinning,
             smallest=session.smallest_image if len(images_of(experiment)) > 1 else None,
@@ -188,7 +188,7 @@ def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress
     """Whether a run that goes on until all is decided ends after so many blocks; each look is taken once."""
     if look is None or experiment.looks is None or experiment.looks.next_after(blocks - 1) != blocks:
         return False
-    record = next((one for one in folder.looks() if one.blocks == blocks), None)
+    record = next((record for record in folder.looks() if record.blocks == blocks), None)
     if record is None:
         record = look(folder, blocks)
         folder.append_look(record)
@@ -375,7 +375,7 @@ def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[Run
     if not needs_lab(experiment):
         yield model_session(pinning)
         return
-    traffic_beside = any(one.load in TRAFFIC_LOADS for one in experiment.conditions)
+    traffic_beside = any(condition.load in TRAFFIC_LOADS for condition in experiment.conditions)
     with open_run_session(
         pinning,
         progress,
@@ -383,21 +383,23 @@ def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[Run
         on_its_nodes(experiment.testbed) if experiment.testbed is not None else None,
         kernel=needs_kernel(experiment),
         traffic_beside=traffic_beside,
-        peer_data_bytes=max((workload_of(one).needs().peer_data_bytes for one in experiment.workloads), default=0),
+        peer_data_bytes=max(
+            (workload_of(choice).needs().peer_data_bytes for choice in experiment.workloads), default=0
+        ),
     ) as session:
         yield session
 
 
 def probe_all(choices: tuple[PlatformChoice, ...], session: RunSession, progress: Progress) -> dict[str, Probe]:
     """Find out which platforms work on their hosts, by label: by trying, or remembered from this host's same boot."""
-    found = {}
+    probes = {}
     for choice in choices:
         progress.message(f"trying {choice.label}")
         try:
             site = session.site_of(choice)
         except GuestError as error:
-            found[choice.label] = Probe(False, None, str(error))
+            probes[choice.label] = Probe(False, None, str(error))
             continue
         with site.awake():
-            found[choice.label] = probe_cache.probe(platform_of(choice), choice, site)
-    return found
+            probes[choice.label] = probe_cache.probe(platform_of(choice), choice, site)
+    return probes

@@ -79,8 +79,8 @@ def estimate(plan: Plan) -> float:
 
 def whole_seconds(trial: Trial) -> float:
     """How long one trial of a plan takes here, in seconds, without the start of its guests."""
-    own = trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up)
-    return crowding(trial) * own + _load_seconds(trial)
+    seconds = trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up)
+    return crowding(trial) * seconds + _load_seconds(trial)
 
 
 def crowding(trial: Trial) -> float:
@@ -116,7 +116,7 @@ def planned_trial(trial: Trial) -> PlannedTrial:
 def shapes(workloads: Iterable[WorkloadChoice]) -> tuple[FrameParameters, ...]:
     """The shapes of frames that workloads send, each once, in order."""
     parameters = (choice.parameters for choice in workloads)
-    return tuple(dict.fromkeys(one.shape() for one in parameters if isinstance(one, FrameParameters)))
+    return tuple(dict.fromkeys(chosen.shape() for chosen in parameters if isinstance(chosen, FrameParameters)))
 
 
 def calibration_seconds(workloads: Iterable[WorkloadChoice]) -> float:

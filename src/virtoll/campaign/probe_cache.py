@@ -89,24 +89,24 @@ def _alone(memory: Path) -> Iterator[None]:
 
 def _stored(driver: Platform[Parameters], site: Site, memory: Path) -> Probe:
     """Tried now, and remembered if it would be the same in a moment."""
-    found = _tried(driver, site)
+    outcome = _tried(driver, site)
     with contextlib.suppress(OSError, NotPrivate):
-        if _is_lasting(found):
-            _remember(memory, found)
+        if _is_lasting(outcome):
+            _remember(memory, outcome)
         else:
             memory.unlink(missing_ok=True)
-    return found
+    return outcome
 
 
 def _tried(driver: Platform[Parameters], site: Site) -> Probe:
-    found = driver.probe(site)
+    outcome = driver.probe(site)
     interrupts.check()  # before it is stored: the probe may have failed of it
-    return found
+    return outcome
 
 
-def _is_lasting(found: Probe) -> bool:
+def _is_lasting(outcome: Probe) -> bool:
     """Whether the outcome would be the same in a moment when the host has less to do."""
-    return found.available or _TOO_LATE.search(found.reason or "") is None
+    return outcome.available or _TOO_LATE.search(outcome.reason or "") is None
 
 
 def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:
@@ -124,10 +124,10 @@ def _key(choice: PlatformChoice, site: Site, depends_on: str) -> str:
 
 
 def _recall(memory: Path) -> Probe:
-    found, tried = _read(memory)
-    if found.reason is None:
-        return found
-    return Probe(False, found.version, f"{found.reason} (tried {tried}; 'virtoll doctor' tries again)")
+    outcome, tried = _read(memory)
+    if outcome.reason is None:
+        return outcome
+    return Probe(False, outcome.version, f"{outcome.reason} (tried {tried}; 'virtoll doctor' tries again)")
 
 
 def _read(memory: Path) -> tuple[Probe, str]:
@@ -139,7 +139,7 @@ def _read(memory: Path) -> tuple[Probe, str]:
     return Probe(**{**stored, "install": tuple(stored["install"])}), tried
 
 
-def _remember(memory: Path, found: Probe) -> None:
+def _remember(memory: Path, outcome: Probe) -> None:
     make_shown_folder(memory.parent)
     tried = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    jsonlines.replace_text(memory, json.dumps({**asdict(found), "tried": tried}))
+    jsonlines.replace_text(memory, json.dumps({**asdict(outcome), "tried": tried}))

@@ -63,8 +63,8 @@ def describe(trial: Trial, work: str | None = None) -> str:
 
 
 def _asked(trial: Trial) -> str:
-    given = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
-    words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in given.items()]
+    parameters = trial.workload.parameters.model_dump(mode="json", exclude_unset=True)
+    words = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in parameters.items()]
     return " ".join([trial.platform.label, trial.workload.workload, *words])
 
 
@@ -76,12 +76,14 @@ def outcome(record: TrialRecord) -> str:
     if pdr is not None:
         return f"PDR {units.frame_rate(pdr)}"
     if record.points:
-        rates = [sum(one.forwarded_frames for one in each.sink.per_source) / each.duration_ns for each in record.points]
+        rates = [
+            sum(source.forwarded_frames for source in each.sink.per_source) / each.duration_ns for each in record.points
+        ]
         return f"{units.frame_rate(max(rates) * 1e9)} forwarded at most"
     from virtoll.runfolder.records import duration_ns
 
     if record.members:
-        each = [duration_ns(one.clock) for one in record.members if one.clock is not None]
+        each = [duration_ns(member.clock) for member in record.members if member.clock is not None]
         known = [took_ns for took_ns in each if took_ns is not None]
         return f"{units.nanoseconds(min(known))} to {units.nanoseconds(max(known))}" if known else "ok"
     took_ns = duration_ns(record.clock) if record.clock is not None else None

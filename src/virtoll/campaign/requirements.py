@@ -70,14 +70,14 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
             f"no guest of {kind.name} with the image {experiment.image} starts in {units.size(memory_bytes)} of "
             f"memory: its kernel and its initramfs take {units.size(least)} ('{_memory_key(trial)}')"
         )
-    given = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
+    size = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
     here = trial.platform.host is None or trial.platform.host.local
     if needs.data_bytes and kind.data_by == "folder" and here:
         file_system = file_system_of(DISKS)
         if (reason := why_not_in_memory(trial.workload.workload, needs, memory_bytes, file_system)) is not None:
             return reason
     return (
-        unmet(trial.workload.workload, needs, given, kind.name, kind.lacks, memory_key=_memory_key(trial))
+        unmet(trial.workload.workload, needs, size, kind.name, kind.lacks, memory_key=_memory_key(trial))
         or _why_not_side_by_side(trial, needs, experiment)
         or _why_not_beside(trial, experiment)
         or _why_not_at_once(trial, experiment)
@@ -118,7 +118,7 @@ def needs_kernel(experiment: Experiment) -> bool:
 def own_kernels(experiment: Experiment) -> tuple[Path, ...]:
     """The packages of guest kernels that its platforms boot in the place of the image's, each once."""
     builds = (choice.build for choice in experiment.platforms)
-    return tuple(dict.fromkeys(one.kernel for one in builds if one is not None and one.kernel is not None))
+    return tuple(dict.fromkeys(build.kernel for build in builds if build is not None and build.kernel is not None))
 
 
 def _why_not_in_its_image(trial: Trial, experiment: Experiment) -> str | None:
@@ -149,8 +149,8 @@ def size_of(trial: Trial, experiment: Experiment) -> tuple[int, int]:
 
 def _own_memory_bytes(trial: Trial) -> int | None:
     """What its platform's parameters hold its guest to, in the place of all guests' memory; None: they do not."""
-    own = trial.platform.parameters
-    return int(own.memory_max) if isinstance(own, OwnLimits) and own.memory_max is not None else None
+    limits = trial.platform.parameters
+    return int(limits.memory_max) if isinstance(limits, OwnLimits) and limits.memory_max is not None else None
 
 
 def _memory_key(trial: Trial) -> str:
@@ -189,7 +189,7 @@ def _why_not_at_once(trial: Trial, experiment: Experiment) -> str | None:
 def _choice_beside(trial: Trial, condition: Condition, experiment: Experiment) -> PlatformChoice:
     """The platform of the guests beside it: the trial's own, unless the condition names another."""
     label = condition.platform or trial.platform.label
-    return next(one for one in experiment.platforms if one.label == label)
+    return next(choice for choice in experiment.platforms if choice.label == label)
 
 
 def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
@@ -296,8 +296,8 @@ def why_not_there(choice: PlatformChoice, kind: type[Platform[Parameters]], cpu_
         return f"{choice.platform} runs on this machine only; run Virtoll on {where} itself"
     if cpu_quota is not None and kind.quota_by_cgroup:
         return f"{choice.platform} has its CPU quota by cgroups of this machine; leave 'guest.cpu_quota' out on {where}"
-    if isinstance(choice.parameters, OwnLimits) and (asked := choice.parameters.asked()):
-        return f"{asked[0]}: {choice.platform} has it by cgroups of this machine; leave it out on {where}"
+    if isinstance(choice.parameters, OwnLimits) and (keys := choice.parameters.asked()):
+        return f"{keys[0]}: {choice.platform} has it by cgroups of this machine; leave it out on {where}"
     return None
 
 
@@ -320,18 +320,18 @@ def reasons_of(plan: Plan, experiment: Experiment) -> dict[int, str | None]:
 def unmet(
     workload: str,
     needs: Needs,
-    given: tuple[int, int] | None,
+    size: tuple[int, int] | None,
     platform: str,
     lacks: Mapping[str, str],
     *,
     memory_key: str = "guest.memory",
 ) -> str | None:
-    """What of the needs is not met, in one sentence; ``given``: CPUs and bytes of memory, None where not known.
+    """What of the needs is not met, in one sentence; ``size``: CPUs and bytes of memory, None if not known.
 
     ``memory_key``: by which the memory was given.
     """
-    if given is not None:
-        vcpus, memory_bytes = given
+    if size is not None:
+        vcpus, memory_bytes = size
         if needs.vcpus > vcpus:
             return f"{workload} needs {needs.vcpus} CPUs, and the guest is given {vcpus} ('guest.vcpus')"
         needed = needs.memory_bytes + vcpus * needs.memory_bytes_a_vcpu
@@ -348,7 +348,9 @@ def unmet(
 
 def data_bytes(plan: Plan) -> int:
     """The most that workloads' files take at one time: of each guest that is up its largest, all guests together."""
-    loads = max((data_bytes_of(one.condition.load) for one in plan.trials if one.condition is not None), default=0)
+    loads = max(
+        (data_bytes_of(trial.condition.load) for trial in plan.trials if trial.condition is not None), default=0
+    )
     beside = max((sum(guests_beside(batch).values()) for batch in plan.batches()), default=0)
     peers = max((needs_of(trial).peer_data_bytes for trial in cells_of(plan.trials).values()), default=0)
     return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * beside + peers
@@ -358,19 +360,19 @@ def memory_at_once(plan: Plan, experiment: Experiment) -> Counter[int]:
     """How many guests of how many bytes are up at one time, when they have the most memory together."""
     points = [trial.scale for trial in plan.trials if trial.scale is not None]
     if points:
-        most = max(points, key=lambda one: one.guests * one.memory_bytes)
+        most = max(points, key=lambda point: point.guests * point.memory_bytes)
         return Counter({most.memory_bytes: most.guests})
-    found: Counter[int] = Counter()
+    largest: Counter[int] = Counter()
     for batch in plan.batches():
         sizes: Counter[int] = Counter()
         choices = {trial.platform.label: trial.platform for trial in batch}
         more = guests_side_by_side(batch)
         for label, choice in choices.items():
-            sizes[experiment.size_of(choice)[1]] += 1 + sum(many for (own, _), many in more.items() if own == label)
+            sizes[experiment.size_of(choice)[1]] += 1 + sum(many for (owner, _), many in more.items() if owner == label)
         for (_, _, memory_bytes), many in guests_beside(batch).items():
             sizes[memory_bytes or experiment.memory_bytes] += many
-        found = max(found, sizes, key=bytes_of)
-    return found
+        largest = max(largest, sizes, key=bytes_of)
+    return largest
 
 
 def bytes_of(sizes: Mapping[int, int]) -> int:
@@ -383,23 +385,23 @@ def guests_side_by_side(trials: Iterable[Trial]) -> dict[tuple[str, Affinity], i
 
     Those that are not pinned are all others than its own, which is.
     """
-    found: dict[tuple[str, Affinity], int] = {}
+    counts: dict[tuple[str, Affinity], int] = {}
     for trial in cells_of(trials).values():
         needs = needs_of(trial)
         key = trial.platform.label, needs.affinity
         more = needs.guests - (0 if needs.affinity == "unpinned" else 1)
-        found[key] = max(found.get(key, 0), more)
-    return found
+        counts[key] = max(counts.get(key, 0), more)
+    return counts
 
 
 def guests_beside(trials: Iterable[Trial]) -> dict[tuple[str, str, int | None], int]:
     """How many guests these trials have beside theirs, by their platform's label, affinity and memory."""
-    found: dict[tuple[str, str, int | None], int] = {}
+    counts: dict[tuple[str, str, int | None], int] = {}
     for trial in trials:
-        if (one := trial.condition) is not None:
-            key = one.platform or trial.platform.label, one.affinity, one.memory_bytes
-            found[key] = max(found.get(key, 0), one.guests)
-    return found
+        if (condition := trial.condition) is not None:
+            key = condition.platform or trial.platform.label, condition.affinity, condition.memory_bytes
+            counts[key] = max(counts.get(key, 0), condition.guests)
+    return counts
 
 
 def _most_at_once(plan: Plan, amount: Callable[[Needs], int]) -> int:

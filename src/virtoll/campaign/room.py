@@ -34,9 +34,9 @@ def ended_for(lacking: int, held: Mapping[Key, int]) -> list[Key]:
     """Whose end gives so many bytes, those that hold most first; nobody's where all together do not hold so much."""
     if lacking <= 0 or sum(held.values()) < lacking:
         return []
-    found: list[Key] = []
-    for key in sorted(held, key=lambda one: held[one], reverse=True):
+    keys: list[Key] = []
+    for key in sorted(held, key=lambda key: held[key], reverse=True):
         if lacking > 0:
-            found.append(key)
+            keys.append(key)
             lacking -= held[key]
-    return found
+    return keys

@@ -125,12 +125,12 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
     line = Line(len(guests))
     members = [_Member(live, Company(line, len(guests), number)) for number, live in enumerate(guests)]
     with running(guests, point.guest):
-        at_once([partial(_measure, trial, one, session) for one in members])
-        for number, one in enumerate(members, start=1):
-            if one.error is not None and not isinstance(one.error, GuestLost):
+        at_once([partial(_measure, trial, member, session) for member in members])
+        for number, member in enumerate(members, start=1):
+            if member.error is not None and not isinstance(member.error, GuestLost):
                 with named(point.guest(number), number):
-                    raise one.error
-    runs = tuple(one.run for one in members if one.run is not None)
+                    raise member.error
+    runs = tuple(member.run for member in members if member.run is not None)
     return Outcome(runs, _problem(point, guests, runs))
 
 
@@ -168,12 +168,12 @@ def _problem(point: ScalePoint, guests: Sequence[LiveGuest], runs: Sequence[Gues
     """Why what they did together cannot be believed, in one sentence; None: it can."""
     from virtoll.runfolder.records import duration_ns, start_skew_ns
 
-    for number, (live, one) in enumerate(zip(guests, runs, strict=True), start=1):
+    for number, (live, run) in enumerate(zip(guests, runs, strict=True), start=1):
         if live.unlike:
             return f"{point.guest(number)} is not what was asked for: {'; '.join(live.unlike)}"
-        if one.problem is not None:
-            return f"{point.guest(number)}: {one.problem}"
-    clocks = [one.clock for one in runs]
+        if run.problem is not None:
+            return f"{point.guest(number)}: {run.problem}"
+    clocks = [run.clock for run in runs]
     skew_ns = start_skew_ns(clocks)
     shortest_ns = min((duration_ns(clock) or 0 for clock in clocks if clock is not None), default=0)
     if skew_ns is None or shortest_ns <= 0:

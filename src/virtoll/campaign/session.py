@@ -105,13 +105,13 @@ class RunSession:
 
         That ends the run, and is not booked on the guest; ``resume`` starts them all anew.
         """
-        own = {
+        agents = {
             "the network peer": self.site.peer,
             "the lab's agent": self.site.counters,
             "the agent for programs of the peer": self.site.programs,
             "the network peer of guests beside the measured one": self.load_peer,
         }
-        gone = next((who for who, agent in own.items() if agent is not None and agent.ended), None)
+        gone = next((who for who, agent in agents.items() if agent is not None and agent.ended), None)
         if gone is None and self.site.far is not None and self.site.far.ended is not None:
             gone = f"the agent on {self.site.far.ended}"
         if gone is not None:

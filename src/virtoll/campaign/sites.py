@@ -104,10 +104,10 @@ class Sites:
 
     def _over_ssh(self, host: HostAddress) -> Site:
         """The testbed's hypervisor; this machine's NICs that face it are the peer's already."""
-        given, facing = inherited(), self._facing(host)
-        if host.ssh is None or given is None:
+        passed_on, facing = inherited(), self._facing(host)
+        if host.ssh is None or passed_on is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
-        remote = self._remote(connection_from_lab(host.ssh, given.outside, self.lab.scratch))
+        remote = self._remote(connection_from_lab(host.ssh, passed_on.outside, self.lab.scratch))
         return self._site(remote, facing, self._facing_beside(host))
 
     def _nested(self, host: HostAddress, number: int) -> Site:
@@ -125,7 +125,10 @@ class Sites:
         machine = self.stack.enter_context(nested_machine(made, number, self.lab, files, self.network, disk))
         self.here.peer.ask(peer_request(machine.links))
         remote = self._remote(machine.connection, machine.baked)
-        names = {one["address"]: one["ifname"] for one in json.loads(remote.run(["ip", "-json", "link"], "NICs"))}
+        names = {
+            interface["address"]: interface["ifname"]
+            for interface in json.loads(remote.run(["ip", "-json", "link"], "NICs"))
+        }
         nics = {
             link.name: RemoteNic(names[link.guest_mac], link.peer_interface, link.peer_mac)
             for link in machine.links.links

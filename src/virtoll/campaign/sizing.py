@@ -44,8 +44,8 @@ class JobSizes:
         self._session = session
         self._progress = progress
         self._found: defaultdict[tuple[str, str], list[SizingRecord]] = defaultdict(list)
-        for one in folder.sizings():
-            self._found[one.workload, str(one.parameters)].append(one)
+        for record in folder.sizings():
+            self._found[record.workload, str(record.parameters)].append(record)
 
     def repeats(self, trial: Trial, fleet: Fleet) -> int:
         """How often the trial's job runs; 1 for a warm-up, and for what cannot be repeated or has no host to ask."""
@@ -123,7 +123,7 @@ def _next(runs: Sequence[SizingRun]) -> int | None:
     if not runs:
         return 1
     last = runs[-1].repeats
-    repeat_ns = min(max(duration_ns(one.clock) or 0, 1) / one.repeats for one in runs)
+    repeat_ns = min(max(duration_ns(run.clock) or 0, 1) / run.repeats for run in runs)
     if last * repeat_ns < SIZED_NS:
         return max(last + 1, math.ceil(min(_AIM * SIZED_NS / repeat_ns, _MOST_GROWTH * last)))
     return None if len(runs) > 1 and runs[-2].repeats == last else last

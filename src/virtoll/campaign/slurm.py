@@ -64,34 +64,34 @@ def require() -> None:
 
 def largest_array() -> int:
     """How many tasks an array may have here."""
-    found = _LARGEST.search(_answered(["scontrol", "show", "config"]))
-    return int(found[1]) if found else ARRAY_WITHOUT_SLURM
+    match = _LARGEST.search(_answered(["scontrol", "show", "config"]))
+    return int(match[1]) if match else ARRAY_WITHOUT_SLURM
 
 
 def submitted(argv: Sequence[str]) -> str:
     """Submit by this command, which has ``--parsable``; the job's number. UsageError with what Slurm refused."""
     try:
-        said = _asked(argv)
+        output = _asked(argv)
     except CommandFailed as error:
-        wired = "--wired, " if any(one.startswith("--constraint=[") for one in argv) else ""
+        wired = "--wired, " if any(argument.startswith("--constraint=[") for argument in argv) else ""
         raise UsageError(
             f"sbatch refused the job: {_sentence(error)}; change {wired}--partition, --account, --time or --option"
         ) from error
-    return said.strip().partition(";")[0]
+    return output.strip().partition(";")[0]
 
 
 def queued(names: Collection[str]) -> list[Task]:
     """The tasks that Slurm's queue has of arrays with these names: those that wait, run or are being ended."""
     if not names:
         return []
-    said = _answered(["squeue", "--noheader", "--array", f"--name={','.join(names)}", f"--format={_COLUMNS}"])
-    return parsed_queue(said)
+    output = _answered(["squeue", "--noheader", "--array", f"--name={','.join(names)}", f"--format={_COLUMNS}"])
+    return parsed_queue(output)
 
 
-def parsed_queue(said: str) -> list[Task]:
+def parsed_queue(output: str) -> list[Task]:
     """The lines of squeue in the columns that are asked for; a job that is no array is left out."""
     tasks = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         name, job, index, state, node, reason = line.split("|", 5)
         if index.isdigit():
             tasks.append(Task(name, job, int(index), state, node, reason))
@@ -103,13 +103,13 @@ def nodes_of(names: str) -> list[SlurmNode]:
     return parsed_nodes(_answered(["sinfo", "--noheader", "--Node", f"--nodes={names}", "--format=%N|%n|%b"]))
 
 
-def parsed_nodes(said: str) -> list[SlurmNode]:
+def parsed_nodes(output: str) -> list[SlurmNode]:
     """The lines of sinfo in the columns that are asked for; a node is there once, however many partitions it has."""
-    found = {}
-    for line in said.splitlines():
+    nodes = {}
+    for line in output.splitlines():
         name, host, features = line.strip().split("|", 2)
-        found[name] = SlurmNode(name, host, frozenset(features.split(",")) - {"(null)"})
-    return list(found.values())
+        nodes[name] = SlurmNode(name, host, frozenset(features.split(",")) - {"(null)"})
+    return list(nodes.values())
 
 
 def on_node(node: str, argv: Sequence[str]) -> list[str]:

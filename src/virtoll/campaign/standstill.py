@@ -22,7 +22,7 @@ _PROC = Path("/proc")
 @contextlib.contextmanager
 def watched(pids: Iterable[int]) -> Iterator[set[int]]:
     """Gives those of these processes that were found stopped so far; whole at the end of the context."""
-    found: set[int] = set()
+    stopped: set[int] = set()
     over = threading.Event()
     chosen = tuple(dict.fromkeys(pids))
 
@@ -30,7 +30,7 @@ def watched(pids: Iterable[int]) -> Iterator[set[int]]:
         before: set[int] = set()
         while not over.wait(_LOOK_SECONDS):
             now = {pid for pid in chosen if is_stopped(pid)}
-            found.update(now & before)
+            stopped.update(now & before)
             before = now
 
     thread = threading.Thread(target=look, daemon=True)
@@ -41,7 +41,7 @@ def watched(pids: Iterable[int]) -> Iterator[set[int]]:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
     try:
-        yield found
+        yield stopped
     finally:
         over.set()
         thread.join()

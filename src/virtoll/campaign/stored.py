@@ -28,7 +28,7 @@ def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experime
     described = manifest.experiment
     selection = Selection.of_record(described["selection"])
     if blocks is None and manifest.extensions:
-        blocks = max(one.block for one in manifest.plan.trials) + 1
+        blocks = max(trial.block for trial in manifest.plan.trials) + 1
     if blocks is not None:
         selection = replace(selection, blocks=blocks)
     if manifest.against is None:
@@ -40,13 +40,14 @@ def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experime
                 f"run {manifest.run} was begun against {file}, which is not there any more; put it back, or start a "
                 f"new run of {described['name']}"
             )
-    found = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
-    if found.pairs != manifest.against.pairs:
+    experiment = parse_experiment(described["text"], Path(described["file"]), catalogue(), selection)
+    if experiment.pairs != manifest.against.pairs:
         raise UsageError(
             f"run {manifest.run} was begun against {' and '.join(manifest.against.settings)}, which concerned "
-            f"{_in_words(manifest.against.pairs)} and now {_in_words(found.pairs)}; start a new run of {found.name}"
+            f"{_in_words(manifest.against.pairs)} and now {_in_words(experiment.pairs)}; start a new run of "
+            f"{experiment.name}"
         )
-    return found
+    return experiment
 
 
 def plan_difference(begun: Sequence[PlannedTrial], planned: Sequence[Trial]) -> str | None:

@@ -116,17 +116,17 @@ def standing(folder: Path) -> Standing:
     complete: set[int] = set()
     begun: list[Begun] = []
     for path in sorted(folder.iterdir()):
-        found = _PART.fullmatch(path.name)
-        if found is None or not (path / "manifest.json").exists():
+        match = _PART.fullmatch(path.name)
+        if match is None or not (path / "manifest.json").exists():
             continue
-        blocks = tuple(range(int(found[1]) - 1, int(found[2] or found[1])))
+        blocks = tuple(range(int(match[1]) - 1, int(match[2] or match[1])))
         state = state_now(path)
         if state == "complete":
             complete |= set(blocks)
         else:
             begun.append(Begun(blocks, state, _reason(path)))
-    begun.sort(key=lambda one: one.blocks)
-    seen = complete.union(*(one.blocks for one in begun))
+    begun.sort(key=lambda part: part.blocks)
+    seen = complete.union(*(part.blocks for part in begun))
     missing = tuple(block for block in range(campaign.blocks) if block not in seen)
     return Standing(campaign, tuple(sorted(complete)), tuple(begun), missing)
 
@@ -200,7 +200,7 @@ def array_jobs(
 
 def time_limit(experiment: Experiment, plan: Plan, tasks: Sequence[tuple[int, int]]) -> str:
     """Minutes for the longest of these tasks: ``TIME_FACTOR`` times its estimate, and ``START_SECONDS``."""
-    first, last = max(tasks, key=lambda one: one[1] - one[0])
+    first, last = max(tasks, key=lambda task: task[1] - task[0])
     seconds = estimate(possible(only_blocks(plan, range(first, last + 1)), experiment))
     return str(math.ceil((TIME_FACTOR * seconds + START_SECONDS) / 60))
 
@@ -223,7 +223,7 @@ def _command(
     script: Path, folder: Path, record: ArrayRecord, settings: SubmissionRecord, limit: str
 ) -> tuple[str, ...]:
     """All memory and all CPUs of one node a task, or of several that are wired: guests and generator are pinned."""
-    given = (("partition", settings.partition), ("account", settings.account))
+    named = (("partition", settings.partition), ("account", settings.account))
     return (
         "sbatch",
         "--parsable",
@@ -234,7 +234,7 @@ def _command(
         "--exclusive",
         "--mem=0",
         f"--time={limit}",
-        *(f"--{name}={value}" for name, value in given if value is not None),
+        *(f"--{name}={value}" for name, value in named if value is not None),
         *settings.options,
         "--requeue",
         f"--signal=B:USR1@{WARNING_SECONDS}",
@@ -286,8 +286,8 @@ def settings_of(folder: Path) -> SubmissionRecord | None:
     """How a campaign was submitted; None where it was not. RunFolderError where that is damaged."""
     from virtoll.runfolder.campaign_records import SubmissionRecord
 
-    found = json_object(folder / SLURM_FOLDER / _SETTINGS, _REMEDY)
-    return None if found is None else parse_record(SubmissionRecord, found)
+    document = json_object(folder / SLURM_FOLDER / _SETTINGS, _REMEDY)
+    return None if document is None else parse_record(SubmissionRecord, document)
 
 
 def arrays_of(folder: Path) -> dict[int, ArrayRecord]:
@@ -296,9 +296,9 @@ def arrays_of(folder: Path) -> dict[int, ArrayRecord]:
 
     arrays = {}
     for number in sorted(_numbers(folder)):
-        found = json_object(folder / SLURM_FOLDER / f"array-{number}.json", _REMEDY)
-        if found is not None:
-            arrays[number] = parse_record(ArrayRecord, found)
+        document = json_object(folder / SLURM_FOLDER / f"array-{number}.json", _REMEDY)
+        if document is not None:
+            arrays[number] = parse_record(ArrayRecord, document)
     return arrays
 
 
@@ -333,13 +333,13 @@ class Queued:
 def queued(folder: Path) -> list[Queued]:
     """The campaign's tasks that Slurm has, whoever submitted them; VirtollError where Slurm does not answer."""
     by_name = {record.name: record for record in arrays_of(folder).values()}
-    found = []
+    queue = []
     for task in slurm.queued(by_name):
         tasks = by_name[task.name].tasks
         if task.index < len(tasks):
             first, last = tasks[task.index]
-            found.append(Queued(task, tuple(range(first, last + 1))))
-    return found
+            queue.append(Queued(task, tuple(range(first, last + 1))))
+    return queue
 
 
 def task_blocks(folder: Path, array: int, index: int) -> str:
@@ -386,12 +386,12 @@ def last_words(folder: Path, blocks: Collection[int]) -> str:
                 continue
             with suppress(OSError):
                 lines = (folder / LOGS / f"{record.job}_{index}.log").read_text(errors="replace").splitlines()
-                if said := [line.strip() for line in lines if line.strip()]:
-                    return said[-1]
+                if filled := [line.strip() for line in lines if line.strip()]:
+                    return filled[-1]
     return ""
 
 
 def _numbers(folder: Path) -> list[int]:
     beside = folder / SLURM_FOLDER
-    found = (_ARRAY.fullmatch(path.name) for path in beside.iterdir()) if beside.is_dir() else ()
-    return [int(one[1]) for one in found if one]
+    matches = (_ARRAY.fullmatch(path.name) for path in beside.iterdir()) if beside.is_dir() else ()
+    return [int(match[1]) for match in matches if match]

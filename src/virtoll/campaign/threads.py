@@ -23,8 +23,8 @@ def at_once(jobs: Sequence[Callable[[], Outcome]]) -> list[Outcome]:
 
     threads = ThreadPoolExecutor(max_workers=max(1, len(jobs)))
     try:
-        asked = [threads.submit(in_turn, job) for job in jobs]
-        wait(asked)
+        futures = [threads.submit(in_turn, job) for job in jobs]
+        wait(futures)
     finally:
         threads.shutdown()
-    return [one.result() for one in asked]
+    return [future.result() for future in futures]

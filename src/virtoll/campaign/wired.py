@@ -49,9 +49,9 @@ def refuse_unwired(experiment: Experiment, features: Sequence[str]) -> None:
 
 def features_of(text: str) -> tuple[str, ...]:
     """The features of ``pair1,pair2``; UsageError where one is empty, there twice, or no word of Slurm's."""
-    features = tuple(one.strip() for one in text.split(","))
-    for one in features:
-        if not one or features.count(one) > 1 or any(not (char.isalnum() or char in "_.-") for char in one):
+    features = tuple(feature.strip() for feature in text.split(","))
+    for feature in features:
+        if not feature or features.count(feature) > 1 or any(not (char.isalnum() or char in "_.-") for char in feature):
             raise UsageError(f"--wired {text!r}: give features of Slurm's, each once, such as pair1,pair2")
     return features
 

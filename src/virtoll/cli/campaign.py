@@ -130,7 +130,7 @@ def merge(
         command,
         Allowed(partial, tuple(without_host or ())),
     )
-    for line in done.told:
+    for line in done.remarks:
         say_on_stderr(f"virtoll: {line}")
     if done.missing:
         are = "is" if len(done.missing) == 1 else "are"

@@ -38,20 +38,20 @@ class Sides:
 
 def located_setting(text: str, folder: Path) -> str:
     """A setting whose path, if it has one, is absolute; ``folder``: what a path is relative to."""
-    found = _KEY_AND_VALUE.fullmatch(text)
-    if found is None:
+    match = _KEY_AND_VALUE.fullmatch(text)
+    if match is None:
         return os.path.normpath(folder.absolute() / text)
-    if found[1] == _KERNEL and found[2]:
-        return f"{_KERNEL}={os.path.normpath(folder.absolute() / found[2])}"
+    if match[1] == _KERNEL and match[2]:
+        return f"{_KERNEL}={os.path.normpath(folder.absolute() / match[2])}"
     return text
 
 
 def file_of(setting: str) -> Path | None:
     """The file or folder that a located setting names; None where it is a parameter."""
-    found = _KEY_AND_VALUE.fullmatch(setting)
-    if found is None:
+    match = _KEY_AND_VALUE.fullmatch(setting)
+    if match is None:
         return Path(setting)
-    return Path(found[2]) if found[1] == _KERNEL else None
+    return Path(match[2]) if match[1] == _KERNEL else None
 
 
 def sides_of(
@@ -66,33 +66,35 @@ def sides_of(
     ``settings``: as ``located_setting`` gives them. ``UsageError`` in one sentence, which begins with the setting,
     where one cannot be used or concerns no platform.
     """
-    others = [one for one in platforms if one.label not in standing]
-    twins = {one.label: one for one in others}
+    others = [choice for choice in platforms if choice.label not in standing]
+    twins = {choice.label: choice for choice in others}
     concerned: set[str] = set()
     for text in sorted(
-        settings, key=lambda one: file_of(one) is not None
+        settings, key=lambda setting: file_of(setting) is not None
     ):  # which programs a platform starts may be one of its parameters
-        own = {label: with_it for label, one in twins.items() if (with_it := _with(text, one, catalogue)) is not None}
-        if not own:
+        changed = {
+            label: with_it for label, twin in twins.items() if (with_it := _with(text, twin, catalogue)) is not None
+        }
+        if not changed:
             raise UsageError(f"{text!r} concerns no platform that is measured; {_what_would(text, others, catalogue)}")
-        twins |= own
-        concerned |= own.keys()
+        twins |= changed
+        concerned |= changed.keys()
     kept: list[PlatformChoice] = []
     pairs: list[tuple[str, str]] = []
-    for one in platforms:
-        if one.label in standing:
-            kept.append(one)
-        elif one.label in concerned:
-            twin = replace(twins[one.label], label=_label(one.label, platforms), stands_for=None)
-            kept += [one, twin]
-            pairs.append((one.label, twin.label))
+    for choice in platforms:
+        if choice.label in standing:
+            kept.append(choice)
+        elif choice.label in concerned:
+            twin = replace(twins[choice.label], label=_label(choice.label, platforms), stands_for=None)
+            kept += [choice, twin]
+            pairs.append((choice.label, twin.label))
             _refuse_conflict(twin, testbed)
-    return Sides(tuple(kept), tuple(pairs), tuple(one.label for one in others if one.label not in concerned))
+    return Sides(tuple(kept), tuple(pairs), tuple(choice.label for choice in others if choice.label not in concerned))
 
 
 def _label(label: str, platforms: Sequence[PlatformChoice]) -> str:
     made = f"{label}{SUFFIX}"
-    if any(one.label == made for one in platforms):
+    if any(choice.label == made for choice in platforms):
         raise UsageError(
             f"{made!r} is to be the label of {label} with the setting, and is another platform's; rename it"
         )
@@ -115,10 +117,10 @@ def _refuse_conflict(choice: PlatformChoice, testbed: Testbed | None) -> None:
 
 def _with(text: str, choice: PlatformChoice, catalogue: Catalogue) -> PlatformChoice | None:
     """The platform with a setting; None where that does not concern it."""
-    found = _KEY_AND_VALUE.fullmatch(text)
-    if found is None:
+    match = _KEY_AND_VALUE.fullmatch(text)
+    if match is None:
         return _with_programs(text, choice, catalogue)
-    key, value = found[1], found[2]
+    key, value = match[1], match[2]
     if key in type(choice.parameters).model_fields:
         return _with_parameter(text, key, value, choice)
     return _with_kernel(text, Path(value), choice, catalogue) if key == _KERNEL else None
@@ -127,30 +129,30 @@ def _with(text: str, choice: PlatformChoice, catalogue: Catalogue) -> PlatformCh
 def _with_parameter(text: str, key: str, value: str, choice: PlatformChoice) -> PlatformChoice:
     """As the file's key would be read: the value is YAML."""
     try:
-        given = {**choice.parameters.model_dump(exclude_unset=True), key: parse_yaml(value, "its value")}
-        parameters = validated(type(choice.parameters), given, Path(choice.label), "")
+        values = {**choice.parameters.model_dump(exclude_unset=True), key: parse_yaml(value, "its value")}
+        parameters = validated(type(choice.parameters), values, Path(choice.label), "")
     except UsageError as error:
-        said = "; ".join(one.said for one in error.problems) or str(error)
-        raise UsageError(f"{text!r} cannot be set for {choice.label}: {said}") from error
+        reason = "; ".join(problem.said for problem in error.problems) or str(error)
+        raise UsageError(f"{text!r} cannot be set for {choice.label}: {reason}") from error
     return replace(choice, parameters=parameters)
 
 
 def _with_programs(text: str, choice: PlatformChoice, catalogue: Catalogue) -> PlatformChoice | None:
     """Guests of another host are started with what that has, and not with files of this machine."""
-    given = Path(text)
-    if not given.exists():
+    path = Path(text)
+    if not path.exists():
         raise UsageError(f"{text!r}: there is no such folder or program; {_ALLOWED}")
     if _is_elsewhere(choice):
         return None
-    files = {name: given / name if given.is_dir() else given for name in catalogue.programs(choice)}
-    own = {name: file for name, file in files.items() if file.name == name and file.is_file()}
-    for file in own.values():
+    files = {name: path / name if path.is_dir() else path for name in catalogue.programs(choice)}
+    programs = {name: file for name, file in files.items() if file.name == name and file.is_file()}
+    for file in programs.values():
         if not os.access(file, os.X_OK):
             raise UsageError(f"{text!r}: {file} cannot be executed; make it executable (chmod +x)")
-    if not own:
+    if not programs:
         return None
     build = choice.build or Build()
-    return replace(choice, build=replace(build, programs=tuple(sorted({**dict(build.programs), **own}.items()))))
+    return replace(choice, build=replace(build, programs=tuple(sorted({**dict(build.programs), **programs}.items()))))
 
 
 def _with_kernel(text: str, file: Path, choice: PlatformChoice, catalogue: Catalogue) -> PlatformChoice | None:
@@ -168,16 +170,16 @@ def _is_elsewhere(choice: PlatformChoice) -> bool:
 
 def _what_would(text: str, others: Sequence[PlatformChoice], catalogue: Catalogue) -> str:
     """What of the experiment a setting of this kind could concern, as a sentence ends."""
-    found = _KEY_AND_VALUE.fullmatch(text)
+    match = _KEY_AND_VALUE.fullmatch(text)
     if not others:
         return "it has none besides baseline and control; add one"
-    if found is None:
-        here = (one for one in others if not _is_elsewhere(one))
-        names = sorted({name for one in here for name in catalogue.programs(one)})
+    if match is None:
+        here = (choice for choice in others if not _is_elsewhere(choice))
+        names = sorted({name for choice in here for name in catalogue.programs(choice)})
         return f"programs that they start: {', '.join(names) or 'none'}"
-    if found[1] == _KERNEL:
+    if match[1] == _KERNEL:
         return "none of them boots the image's kernel on this machine; take one that does, such as qemu-tcg"
-    keys = sorted({key for one in others for key in type(one.parameters).model_fields})
-    meant = near(found[1], keys)
-    asked = f"did you mean {' or '.join(repr(one) for one in meant)}? " if meant else ""
-    return f"{asked}their keys: {', '.join(keys) or 'none'}"
+    keys = sorted({key for choice in others for key in type(choice.parameters).model_fields})
+    meant = near(match[1], keys)
+    question = f"did you mean {' or '.join(repr(key) for key in meant)}? " if meant else ""
+    return f"{question}their keys: {', '.join(keys) or 'none'}"

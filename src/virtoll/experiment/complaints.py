@@ -64,11 +64,11 @@ class Gathered:
     @property
     def keys(self) -> frozenset[str]:
         """The keys at the top of the file in which something is wrong."""
-        return frozenset(str(one.place[0]) for one in self.problems if one.place)
+        return frozenset(str(problem.place[0]) for problem in self.problems if problem.place)
 
     def entries(self, key: str) -> frozenset[int] | None:
         """The numbers of the entries of a list, at the top of the file, that are wrong; None: the list itself is."""
-        places = [one.place for one in self.problems if one.place]
+        places = [problem.place for problem in self.problems if problem.place]
         if (key,) in places:
             return None
         return frozenset(int(parts[1]) for parts in places if parts[0] == key)
@@ -89,22 +89,22 @@ def in_words(parts: Iterable[str | int]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
 
 
-def wrong(path: Path, key: str, said: str, *under: str | int) -> UsageError:
+def wrong(path: Path, key: str, sentence: str, *under: str | int) -> UsageError:
     """An error of one key; ``path``: the file as complaints name it, ``under``: keys below it, as the user wrote them.
 
     Such a key may be made of brackets and dots.
     """
     parts = (*place(key), *under)
     named = in_words(parts)
-    return UsageError.of([Problem(str(path), f"key '{named}': {said}", named, place=parts)])
+    return UsageError.of([Problem(str(path), f"key '{named}': {sentence}", named, place=parts)])
 
 
 def unknown_key(key: object, known: Iterable[str]) -> str:
     """That a key is not known, what was probably meant, and which there are."""
     names = list(known)
     meant = near(key, names)
-    asked = f"did you mean {' or '.join(repr(one) for one in meant)}? " if meant else ""
-    return f"not known; {asked}allowed keys: {', '.join(names)}"
+    question = f"did you mean {' or '.join(repr(name) for name in meant)}? " if meant else ""
+    return f"not known; {question}allowed keys: {', '.join(names)}"
 
 
 def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> UsageError:
@@ -112,8 +112,8 @@ def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> 
 
     ``size``: which size was taken.
     """
-    found = [*text.twice, *(_placed(one, text, file, size) for one in error.problems)]
-    return UsageError.of(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
+    problems = [*text.twice, *(_placed(problem, text, file, size) for problem in error.problems)]
+    return UsageError.of(sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
 
 
 def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> Problem:
@@ -123,8 +123,8 @@ def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> P
         parts = inside
     unknown = problem.said.startswith(f"key '{problem.key}': not known")
     part = f"size {size}" if size is not None and problem.file != str(file) else ""
-    found = text.problem(parts, problem.said, problem.key, on_key=unknown, part=part)
-    return replace(found, file=str(file), place=parts)
+    placed = text.problem(parts, problem.said, problem.key, on_key=unknown, part=part)
+    return replace(placed, file=str(file), place=parts)
 
 
 def validated(model: type[Model], document: object, path: Path, where: str) -> Model:
@@ -136,15 +136,15 @@ def validated(model: type[Model], document: object, path: Path, where: str) -> M
 
 
 def _problems(error: ValidationError, model: type[BaseModel], path: Path, where: str) -> Iterator[Problem]:
-    found: dict[Place, list[Any]] = {}
+    by_place: dict[Place, list[Any]] = {}
     of: dict[Place, tuple[FieldInfo | None, type[BaseModel]]] = {}
-    for one in error.errors(include_url=False):
-        parts, field, owner = _resolved(model, one["loc"], is_key=one["type"] == "extra_forbidden")
-        found.setdefault(parts, []).append(one)
+    for detail in error.errors(include_url=False):
+        parts, field, owner = _resolved(model, detail["loc"], is_key=detail["type"] == "extra_forbidden")
+        by_place.setdefault(parts, []).append(detail)
         of[parts] = field, owner
-    unknown = [parts for parts, errors in found.items() if errors[0]["type"] == "extra_forbidden"][:MOST_PROBLEMS]
-    for parts, errors in found.items():
-        first = min(errors, key=lambda one: one["type"] not in _TELLING)
+    unknown = [parts for parts, errors in by_place.items() if errors[0]["type"] == "extra_forbidden"][:MOST_PROBLEMS]
+    for parts, errors in by_place.items():
+        first = min(errors, key=lambda detail: detail["type"] not in _TELLING)
         field, owner = of[parts]
         whole = (*place(where), *parts)
         key = in_words(whole)
@@ -154,8 +154,8 @@ def _problems(error: ValidationError, model: type[BaseModel], path: Path, where:
             if field is not None and field.description:
                 yield Problem(str(path), f"missing key '{key}': {field.description}", key, place=whole)
                 continue
-        said = _said(first, parts, field, owner)
-        yield Problem(str(path), f"key '{key}': {said}" if whole else said, key, place=whole)
+        sentence = _said(first, parts, field, owner)
+        yield Problem(str(path), f"key '{key}': {sentence}" if whole else sentence, key, place=whole)
 
 
 def _said(error: Any, parts: Place, field: FieldInfo | None, owner: type[BaseModel]) -> str:
@@ -170,12 +170,12 @@ def _said(error: Any, parts: Place, field: FieldInfo | None, owner: type[BaseMod
     if field is None or not _BY_TYPE.match(error["type"]):
         return complaint(error, "", "")
     if isinstance(parts[-1], int):  # one of a list
-        inner = [one for one in typing.get_args(field.annotation) if one is not Ellipsis]
+        inner = [kind for kind in typing.get_args(field.annotation) if kind is not Ellipsis]
         field = FieldInfo.from_annotation(inner[0]) if inner else field
     meant = near(error["input"], literal_values(field.annotation))
     if meant:
-        asked = " or ".join(repr(one) for one in meant)
-        return f"{shown} is not allowed; did you mean {asked}? allowed: {allowed_values(field)}"
+        likely = " or ".join(repr(value) for value in meant)
+        return f"{shown} is not allowed; did you mean {likely}? allowed: {allowed_values(field)}"
     return f"must be {allowed_values(field)}, got {shown}"
 
 
@@ -207,9 +207,9 @@ def _resolved(
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    found: list[type[BaseModel]] = []
+    models: list[type[BaseModel]] = []
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        found.append(annotation)
-    for one in typing.get_args(annotation):
-        found += _models(one)
-    return found
+        models.append(annotation)
+    for argument in typing.get_args(annotation):
+        models += _models(argument)
+    return models

@@ -56,18 +56,18 @@ class _Limits:
     def take(self, metadata: Sequence[object]) -> None:
         """What this metadata says of it."""
         names = {"ge": "least", "le": "most", "gt": "above", "lt": "below", "multiple_of": "step"}
-        for one in metadata:
-            if isinstance(one, FieldInfo):
-                self.take(one.metadata)
-            elif isinstance(one, Words):
-                self.words = one.text
-            elif dataclasses.is_dataclass(one) and not isinstance(one, type):
-                given = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+        for constraint in metadata:
+            if isinstance(constraint, FieldInfo):
+                self.take(constraint.metadata)
+            elif isinstance(constraint, Words):
+                self.words = constraint.text
+            elif dataclasses.is_dataclass(constraint) and not isinstance(constraint, type):
+                values = {field.name: getattr(constraint, field.name) for field in dataclasses.fields(constraint)}
                 for key, name in names.items():
-                    if given.get(key) is not None:
-                        setattr(self, name, given[key])
-                if given.get("min_length") is not None:
-                    self.fewest = given["min_length"]
+                    if values.get(key) is not None:
+                        setattr(self, name, values[key])
+                if values.get("min_length") is not None:
+                    self.fewest = values["min_length"]
 
 
 def size_words(count: int) -> str:
@@ -90,9 +90,9 @@ def literal_values(annotation: Any) -> tuple[str, ...]:
     if typing.get_origin(annotation) is Annotated:
         return literal_values(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) is Literal:
-        return tuple(str(one) for one in typing.get_args(annotation))
+        return tuple(str(value) for value in typing.get_args(annotation))
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return tuple(value for one in typing.get_args(annotation) for value in literal_values(one))
+        return tuple(value for argument in typing.get_args(annotation) for value in literal_values(argument))
     return ()
 
 
@@ -104,12 +104,12 @@ def _words(annotation: Any, limits: _Limits) -> str:
     if limits.words is not None:
         return limits.words
     if origin is Literal:
-        return _either([repr(one) if isinstance(one, str) else str(one) for one in inner])
+        return _either([repr(literal) if isinstance(literal, str) else str(literal) for literal in inner])
     if origin in (typing.Union, types.UnionType):
-        kinds = [one for one in inner if one is not type(None)]
-        return _either([_words(one, limits if len(kinds) == 1 else _Limits()) for one in kinds])
+        kinds = [kind for kind in inner if kind is not type(None)]
+        return _either([_words(kind, limits if len(kinds) == 1 else _Limits()) for kind in kinds])
     if origin in (list, tuple):
-        values = [one for one in inner if one is not Ellipsis]
+        values = [kind for kind in inner if kind is not Ellipsis]
         each = _words(values[0], _Limits()) if values else "values"
         fewest = f", at least {limits.fewest} of them" if limits.fewest else ""
         return f"a list, each {each}{fewest}"
@@ -139,12 +139,12 @@ def _range(limits: _Limits, *, sizes: bool = False) -> str:
 
     least, most, above, below = limits.least, limits.most, limits.above, limits.below
     if least is not None and most is not None:
-        said = f" from {shown(least)} to {shown(most)}"
+        extent = f" from {shown(least)} to {shown(most)}"
     else:
         bounds = (("of at least", least), ("above", above), ("of at most", most), ("below", below))
-        said = " and".join(f" {words} {shown(number)}" for words, number in bounds if number is not None)
+        extent = " and".join(f" {words} {shown(number)}" for words, number in bounds if number is not None)
     step = f", a multiple of {shown(limits.step)}" if limits.step is not None else ""
-    return said + step
+    return extent + step
 
 
 def _either(values: Sequence[str]) -> str:
@@ -169,17 +169,18 @@ def meaning(model: type[BaseModel], key: str) -> str:
 def describe_parameters(model: type[BaseModel]) -> dict[str, str]:
     """The same in one line each, for a program's table."""
     return {
-        one.name: f"{one.allowed} ({one.default})" + (f": {one.meaning}" if one.meaning else "")
-        for one in describe(model)
+        parameter.name: f"{parameter.allowed} ({parameter.default})"
+        + (f": {parameter.meaning}" if parameter.meaning else "")
+        for parameter in describe(model)
     }
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    own = [one.text for one in field.metadata if isinstance(one, DefaultWords)]
-    if own:
-        return f"default {own[0]}"
+    texts = [words.text for words in field.metadata if isinstance(words, DefaultWords)]
+    if texts:
+        return f"default {texts[0]}"
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None or value in ((), [], {}) or isinstance(value, BaseModel):
         return "not set"

@@ -36,28 +36,28 @@ _TAKEN = "constructor"
 
 
 def platform_choices(
-    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue, told: Collection[int] = ()
+    parsed: ExperimentFile | ConsolidationFile, path: Path, catalogue: Catalogue, reported: Collection[int] = ()
 ) -> tuple[PlatformChoice, ...]:
     """The platforms of a file; all that is wrong with any of its entries is raised at once.
 
-    ``told``: the numbers of entries of which that was told already; they are left out.
+    ``reported``: the numbers of entries of which that was told already; they are left out.
     """
-    found: list[PlatformChoice] = []
+    chosen: list[PlatformChoice] = []
     gathered = Gathered()
     for position, entry in enumerate(parsed.platforms):
-        if position in told:
+        if position in reported:
             continue
         with gathered.trying():
             for choice in _of_entry(entry, f"platforms[{position}]", path, catalogue, parsed):
-                if any(choice.label == other.label for other in found):
+                if any(choice.label == other.label for other in chosen):
                     raise wrong(
                         path,
                         f"platforms[{position}]",
                         f"{choice.label!r} is there twice; give one of them another 'label'",
                     )
-                found.append(choice)
+                chosen.append(choice)
     gathered.finish()
-    return tuple(found)
+    return tuple(chosen)
 
 
 def _of_entry(
@@ -68,25 +68,25 @@ def _of_entry(
     parsed: ExperimentFile | ConsolidationFile,
 ) -> list[PlatformChoice]:
     """One entry of ``platforms``: a platform for each combination of its factors."""
-    name, given = _entry(entry, "platform", where, path, catalogue.platforms)
+    name, written = _entry(entry, "platform", where, path, catalogue.platforms)
     model = catalogue.platforms[name]
     gathered = Gathered()
     label = stands_for = host = None
     counters, sizes = True, _NO_SIZES
     with gathered.trying():
-        label = _label(given.pop("label", None), where, path)
+        label = _label(written.pop("label", None), where, path)
     with gathered.trying():
-        host = _host(given.pop("host", None), where, path, parsed)
+        host = _host(written.pop("host", None), where, path, parsed)
         _refuse_misplaced(model, host, where, path, parsed)
     with gathered.trying():
-        stands_for = _words(given.pop("stands_for", None), f"{where}.stands_for", path)
+        stands_for = _words(written.pop("stands_for", None), f"{where}.stands_for", path)
     with gathered.trying():
-        counters = _counters(given.pop("counters", None), where, path)
+        counters = _counters(written.pop("counters", None), where, path)
     with gathered.trying():
-        sizes = _own_sizes(given.pop("guest", None), model, where, path, parsed)
+        sizes = _own_sizes(written.pop("guest", None), model, where, path, parsed)
     checked: list[tuple[dict[str, Any], Parameters]] = []
     with gathered.trying():
-        checked = _with_parameters(given, model, where, path)
+        checked = _with_parameters(written, model, where, path)
     gathered.finish()
     choices: list[PlatformChoice] = []
     for (combination, parameters), (size, size_words) in itertools.product(checked, sizes):
@@ -111,62 +111,66 @@ def _of_entry(
 
 
 def _with_parameters(
-    given: dict[str, Any], model: type[Parameters], where: str, path: Path
+    written: dict[str, Any], model: type[Parameters], where: str, path: Path
 ) -> list[tuple[dict[str, Any], Parameters]]:
     """Each combination of an entry's factors with its checked parameters; all that is wrong with any of them."""
-    found: list[tuple[dict[str, Any], Parameters]] = []
+    checked: list[tuple[dict[str, Any], Parameters]] = []
     gathered = Gathered()
-    for combination in combinations(given, model, where, path):
+    for combination in combinations(written, model, where, path):
         with gathered.trying():
-            found.append((combination, validated(model, combination, path, where)))
+            checked.append((combination, validated(model, combination, path, where)))
     gathered.finish()
-    return found
+    return checked
 
 
 def own_control(
     platforms: Sequence[PlatformChoice], baseline: str | None, path: Path, catalogue: Catalogue
 ) -> str | None:
     """The label of the baseline's A/A control, which must be given what the baseline is; None: there is none."""
-    found = next((one for one in platforms if catalogue.controls.get(one.platform) == baseline), None)
-    own = next((one for one in platforms if one.label == baseline), None)
-    if found is None or own is None:
+    control = next((choice for choice in platforms if catalogue.controls.get(choice.platform) == baseline), None)
+    reference = next((choice for choice in platforms if choice.label == baseline), None)
+    if control is None or reference is None:
         return None
-    if (found.parameters, found.vcpus, found.memory_bytes) != (own.parameters, own.vcpus, own.memory_bytes):
+    if (control.parameters, control.vcpus, control.memory_bytes) != (
+        reference.parameters,
+        reference.vcpus,
+        reference.memory_bytes,
+    ):
         raise wrong(
             path,
             "platforms",
-            f"{found.label} is the A/A control of {own.label} and is not given the same; give "
+            f"{control.label} is the A/A control of {reference.label} and is not given the same; give "
             "both the same keys, or name another 'control'",
         )
-    return found.label
+    return control.label
 
 
 def _own_sizes(
-    given: object, model: type[Parameters], where: str, path: Path, parsed: ExperimentFile | ConsolidationFile
+    written: object, model: type[Parameters], where: str, path: Path, parsed: ExperimentFile | ConsolidationFile
 ) -> list[tuple[OwnSize, list[str]]]:
     """What an entry's guests are given of their own, a list of a key's values being a factor, with words for a label.
 
     Where they have nothing of their own, one that is empty.
     """
-    if given is None:
+    if written is None:
         return [(OwnSize(), [])]
     where = f"{where}.guest"
-    if not isinstance(given, dict):
+    if not isinstance(written, dict):
         raise wrong(
-            path, f"{where}", f"{as_written(given)} is no mapping; allowed in it: {', '.join(OwnSize.model_fields)}"
+            path, f"{where}", f"{as_written(written)} is no mapping; allowed in it: {', '.join(OwnSize.model_fields)}"
         )
     if parsed.scenario != "dedicated" or model.pre_provisioned:
         why = (
             "a guest that is found has its size" if model.pre_provisioned else f"scenario {parsed.scenario} has its own"
         )
         raise wrong(path, f"{where}", f"{why}; leave it out")
-    found = []
-    for combination in combinations(given, OwnSize, where, path):
+    sizes = []
+    for combination in combinations(written, OwnSize, where, path):
         size = validated(OwnSize, combination, path, where)
         words = [] if size.vcpus is None else [f"{size.vcpus}vcpu" + ("s" if size.vcpus > 1 else "")]
         words += [] if size.memory is None else [_exactly(size.memory)]
-        found.append((size, words))
-    return found
+        sizes.append((size, words))
+    return sizes
 
 
 def _exactly(memory_bytes: int) -> str:
@@ -177,11 +181,13 @@ def _exactly(memory_bytes: int) -> str:
     return f"{memory_bytes}b"
 
 
-def _counters(given: object, where: str, path: Path) -> bool:
+def _counters(written: object, where: str, path: Path) -> bool:
     """Whether counters are read around what is measured: yes, unless the entry says ``counters: none``."""
-    if given not in (None, "all", "none"):
-        raise wrong(path, f"{where}.counters", f"{as_written(given)} is not known; {choices(given, ('all', 'none'))}")
-    return given != "none"
+    if written not in (None, "all", "none"):
+        raise wrong(
+            path, f"{where}.counters", f"{as_written(written)} is not known; {choices(written, ('all', 'none'))}"
+        )
+    return written != "none"
 
 
 def _testbed(parsed: ExperimentFile | ConsolidationFile) -> Testbed | None:
@@ -207,12 +213,12 @@ def _refuse_without_far_side(
         )
 
 
-def _host(given: object, where: str, path: Path, parsed: ExperimentFile | ConsolidationFile) -> HostAddress | None:
+def _host(written: object, where: str, path: Path, parsed: ExperimentFile | ConsolidationFile) -> HostAddress | None:
     """Where a platform's guests are: its own ``host``, or the testbed's hypervisor; None: this machine."""
     testbed = _testbed(parsed)
-    if given is None or given == "local":
+    if written is None or written == "local":
         return None if testbed is None or testbed.hypervisor.host.local else testbed.hypervisor.host
-    address = validated(HostAddress, given, path, f"{where}.host")
+    address = validated(HostAddress, written, path, f"{where}.host")
     if address.nested is None or testbed is not None or isinstance(parsed, ConsolidationFile):
         raise wrong(
             path,
@@ -264,78 +270,78 @@ def _in_words(parameters: Parameters, key: str) -> str:
 
 
 def workload_choices(
-    parsed: ExperimentFile, path: Path, catalogue: Catalogue, told: Collection[int] = ()
+    parsed: ExperimentFile, path: Path, catalogue: Catalogue, reported: Collection[int] = ()
 ) -> tuple[WorkloadChoice, ...]:
     """The workloads of a file, each once; all that is wrong with any of its entries is raised at once.
 
-    ``told``: as of the platforms.
+    ``reported``: as of the platforms.
     """
-    found: dict[WorkloadChoice, int] = {}
+    positions: dict[WorkloadChoice, int] = {}
     gathered = Gathered()
     for position, entry in enumerate(parsed.workloads):
-        if position in told:
+        if position in reported:
             continue
         where = f"workloads[{position}]"
         with gathered.trying():
-            name, given = _entry(entry, "workload", where, path, catalogue.workloads)
-            for combination, parameters in _with_parameters(given, catalogue.workloads[name], where, path):
+            name, written = _entry(entry, "workload", where, path, catalogue.workloads)
+            for combination, parameters in _with_parameters(written, catalogue.workloads[name], where, path):
                 choice = WorkloadChoice(name, parameters)
                 _refuse_conflict(choice.parameters, parsed.testbed, where, path)
-                if choice in found:
-                    other = "itself" if found[choice] == position else f"workloads[{found[choice]}]"
+                if choice in positions:
+                    other = "itself" if positions[choice] == position else f"workloads[{positions[choice]}]"
                     trial = ", ".join([name, *(f"{key} {value}" for key, value in combination.items())])
                     raise wrong(path, where, f"repeats a trial of {other}: {trial}; remove one")
-                found[choice] = position
+                positions[choice] = position
     gathered.finish()
-    return tuple(found)
+    return tuple(positions)
 
 
 def _entry(
     entry: str | dict[str, Any], key: str, where: str, path: Path, known: Mapping[str, type[Parameters]]
 ) -> tuple[str, dict[str, Any]]:
     """Split an entry (``runc`` or ``{platform: runc, ...}``) into its checked name and its parameters."""
-    given: dict[str, Any] = {key: entry} if isinstance(entry, str) else dict(entry)
-    name = given.pop(key, None)
+    written: dict[str, Any] = {key: entry} if isinstance(entry, str) else dict(entry)
+    name = written.pop(key, None)
     if not isinstance(name, str) or name not in known:
         if name is None and isinstance(entry, dict) and len(entry) == 1 and next(iter(entry)) in known:
             meant = next(iter(entry))  # as a list of YAML's mappings is often written
-            said = f"write '{key}: {meant}', and the parameters of {meant} beside it, one line each"
-            raise wrong(path, where, f"the key '{key}' is missing; {said}")
-        said = f"{as_written(name)} is not known" if name is not None else f"the key '{key}' is missing"
+            sentence = f"write '{key}: {meant}', and the parameters of {meant} beside it, one line each"
+            raise wrong(path, where, f"the key '{key}' is missing; {sentence}")
+        sentence = f"{as_written(name)} is not known" if name is not None else f"the key '{key}' is missing"
         allowed = choices(name, known, f"virtoll list {key}s")
-        raise wrong(path, f"{where}.{key}", f"{said}; {allowed}")
-    return name, given
+        raise wrong(path, f"{where}.{key}", f"{sentence}; {allowed}")
+    return name, written
 
 
-def _label(given: object, where: str, path: Path) -> str | None:
+def _label(written: object, where: str, path: Path) -> str | None:
     """An entry's own label: it becomes a name in tables and of folders, so it is checked as the experiment's is."""
-    if given == _TAKEN:
+    if written == _TAKEN:
         raise wrong(path, f"{where}.label", f"no figure can be drawn with {_TAKEN!r}; give another label")
-    if given is None or (isinstance(given, str) and re.fullmatch(LABEL_PATTERN, given)):
-        return given
+    if written is None or (isinstance(written, str) and re.fullmatch(LABEL_PATTERN, written)):
+        return written
     raise wrong(
         path,
         f"{where}.label",
-        f"{as_written(given)} is not a label; allowed: {LABEL_WORDS}",
+        f"{as_written(written)} is not a label; allowed: {LABEL_WORDS}",
     )
 
 
-def _words(given: object, where: str, path: Path) -> str | None:
-    if given is None or (isinstance(given, str) and given.strip()):
-        return given
-    raise wrong(path, f"{where}", f"{as_written(given)} is no text; say in words what of the paper's it stands for")
+def _words(written: object, where: str, path: Path) -> str | None:
+    if written is None or (isinstance(written, str) and written.strip()):
+        return written
+    raise wrong(path, f"{where}", f"{as_written(written)} is no text; say in words what of the paper's it stands for")
 
 
-def combinations(given: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:
+def combinations(written: dict[str, Any], model: type[Parameters], where: str, path: Path) -> list[dict[str, Any]]:
     """All combinations of the parameters that are given as lists although the model wants one value: the factors."""
-    for key, values in given.items():
+    for key, values in written.items():
         if values == []:
             raise wrong(path, where, "the list is empty; give at least one value", key)
     factors = [
         [(key, value) for value in values]
         if isinstance(values, list) and not wants_list(model, key)
         else [(key, values)]
-        for key, values in given.items()
+        for key, values in written.items()
     ]
     return [dict(combination) for combination in itertools.product(*factors)]
 

@@ -139,7 +139,7 @@ class Scale:
 
     def points_of(self, label: str) -> tuple[ScalePoint, ...]:
         """Those that a platform is measured at."""
-        return tuple(one for one in self.points if one.guests <= self.most.get(label, one.guests))
+        return tuple(point for point in self.points if point.guests <= self.most.get(label, point.guests))
 
 
 STUDIES = ("camargos2008", "mattos2012", "schlosser2011", "suresh2014")

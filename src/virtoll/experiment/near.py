@@ -59,44 +59,44 @@ _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def near(given: object, known: Iterable[str]) -> tuple[str, ...]:
+def near(written: object, known: Iterable[str]) -> tuple[str, ...]:
     """The names that were probably meant, the likeliest first, at most two; none where nothing is near."""
     import difflib  # a file that is right needs none of it
 
     names = list(dict.fromkeys(known))
-    if not isinstance(given, str) or not given.strip():
+    if not isinstance(written, str) or not written.strip():
         return ()
-    asked = _plain(given)
+    word = _plain(written)
     plain = {_plain(name): name for name in names}
-    if asked in plain:
-        return (plain[asked],)
-    other = _OTHER_NAMES.get(given.strip().lower(), ())
-    if found := [name for name in other if name in names]:
-        return tuple(found[:2])
-    begun = [name for name in names if _plain(name).startswith(asked) and len(asked) > 2]
-    close = [plain[one] for one in difflib.get_close_matches(asked, plain, n=1, cutoff=_NEARLY_THE_SAME)]
+    if word in plain:
+        return (plain[word],)
+    other = _OTHER_NAMES.get(written.strip().lower(), ())
+    if named := [name for name in other if name in names]:
+        return tuple(named[:2])
+    begun = [name for name in names if _plain(name).startswith(word) and len(word) > 2]
+    close = [plain[match] for match in difflib.get_close_matches(word, plain, n=1, cutoff=_NEARLY_THE_SAME)]
     if close and (close[0] in begun or not begun):
         return tuple(close)
     if 0 < len(begun) <= 2:
         return tuple(begun)
-    alike = difflib.get_close_matches(asked, plain, n=1, cutoff=_ALIKE)
-    return tuple(plain[one] for one in alike)
+    alike = difflib.get_close_matches(word, plain, n=1, cutoff=_ALIKE)
+    return tuple(plain[match] for match in alike)
 
 
-def choices(given: object, known: Iterable[str], command: str = "") -> str:
+def choices(written: object, known: Iterable[str], command: str = "") -> str:
     """What may stand there, as a sentence goes on: what was probably meant first, and all that is allowed.
 
     A long list is left out where something is near; ``command`` prints it then.
     """
     names = list(dict.fromkeys(known))
-    meant = near(given, names)
+    meant = near(written, names)
     listed = f"allowed: {', '.join(names)}"
     if not meant:
         return listed
-    asked = f"did you mean {' or '.join(repr(one) for one in meant)}?"
+    question = f"did you mean {' or '.join(repr(name) for name in meant)}?"
     if len(names) <= _MOST_LISTED:
-        return f"{asked} {listed}"
-    return f"{asked} '{command}' shows all" if command else asked
+        return f"{question} {listed}"
+    return f"{question} '{command}' shows all" if command else question
 
 
 def _plain(name: str) -> str:

@@ -84,8 +84,8 @@ def parse_experiment(text: str, path: Path, catalogue: Catalogue, selection: Sel
 def _refuse_too_many(experiment: Experiment, path: Path) -> None:
     """More trials than a plan holds."""
     if (trials := count_trials(experiment)) > MOST_TRIALS:
-        said = f"{experiment.blocks} are {trials} trials; at most {MOST_TRIALS} are planned; give fewer"
-        raise wrong(_of_size(path, experiment.size), "blocks", said)
+        sentence = f"{experiment.blocks} are {trials} trials; at most {MOST_TRIALS} are planned; give fewer"
+        raise wrong(_of_size(path, experiment.size), "blocks", sentence)
 
 
 def _of_size(path: Path, size: str | None) -> Path:
@@ -113,8 +113,8 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     if document.get("scenario") == "consolidation":
         _refuse_choice(selection, path)
         return _parse_consolidation(validated(ConsolidationFile, document, path, ""), text, path, catalogue)
-    given = {"blocks": selection.blocks, "seed": selection.seed}
-    document = {**document, **{key: value for key, value in given.items() if value is not None}}
+    options = {"blocks": selection.blocks, "seed": selection.seed}
+    document = {**document, **{key: value for key, value in options.items() if value is not None}}
     gathered = Gathered()
     looks = None
     with gathered.trying():
@@ -125,15 +125,15 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     platforms: tuple[PlatformChoice, ...] = ()
     workloads: tuple[WorkloadChoice, ...] = ()
     broken = gathered.keys  # what depends on these is not looked at
-    told = gathered.entries("platforms")
-    if "platforms" in document and told is not None and "testbed" not in broken:
+    reported = gathered.entries("platforms")
+    if "platforms" in document and reported is not None and "testbed" not in broken:
         with gathered.trying():
-            found = platform_choices(parsed, path, catalogue, told)
-            platforms = () if told else found
-    told = gathered.entries("workloads")
-    if "workloads" in document and told is not None and "testbed" not in broken:
+            chosen = platform_choices(parsed, path, catalogue, reported)
+            platforms = () if reported else chosen
+    reported = gathered.entries("workloads")
+    if "workloads" in document and reported is not None and "testbed" not in broken:
         with gathered.trying():
-            workloads = workload_choices(parsed, path, catalogue, told)
+            workloads = workload_choices(parsed, path, catalogue, reported)
     if parsed.study is not None and parsed.study not in STUDIES:
         allowed = choices(parsed.study, STUDIES)
         gathered.keep(wrong(path, "study", f"{parsed.study!r} is not known; {allowed}; or leave it out"))
@@ -157,7 +157,7 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     key = None if selection.against else "against"
     sides = _sides(
         settings,
-        [one for one in platforms if not settings or _is_in(one, cells)],
+        [choice for choice in platforms if not settings or _is_in(choice, cells)],
         (parsed, control),
         catalogue,
         (path, key),
@@ -173,8 +173,10 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         question=parsed.question.strip(),
         file=file,
         text=text,
-        platforms=tuple(one for one in sides.platforms if one.label in left | {other.platform for other in conditions}),
-        workloads=tuple(one for one in workloads if one.workload in run),
+        platforms=tuple(
+            choice for choice in sides.platforms if choice.label in left | {other.platform for other in conditions}
+        ),
+        workloads=tuple(choice for choice in workloads if choice.workload in run),
         baseline=baseline,
         control=control if baseline is not None and control in left else None,
         scenario=parsed.scenario,
@@ -215,9 +217,9 @@ def _keys(document: dict[str, Any], path: Path, gathered: Gathered) -> Experimen
     broken = gathered.keys
     rest = {key: value for key, value in document.items() if key not in broken}
     for key in broken & {"platforms", "workloads"}:
-        told = gathered.entries(key)
-        if told is not None:  # the other entries are looked at
-            rest[key] = [{} if number in told else entry for number, entry in enumerate(document[key])]
+        reported = gathered.entries(key)
+        if reported is not None:  # the other entries are looked at
+            rest[key] = [{} if number in reported else entry for number, entry in enumerate(document[key])]
     stand_ins: dict[str, Any] = {"name": "x", "question": "x", "platforms": ["x"], "workloads": ["x"]}
     try:
         return ExperimentFile.model_validate({**stand_ins, **rest})
@@ -305,10 +307,10 @@ def _refuse_unpaired(parsed: ExperimentFile) -> None:
 
 def _of_sides(cells: frozenset[Cell], sides: Sides) -> frozenset[Cell]:
     """The cells of platforms that are left; a platform with the settings has those of the platform as it is."""
-    kept = {one.label for one in sides.platforms}
+    kept = {choice.label for choice in sides.platforms}
     twins = dict(sides.pairs)
-    own = frozenset(cell for cell in cells if cell[0] in kept)
-    return own | {(twins[label], workload) for label, workload in own if label in twins}
+    remaining = frozenset(cell for cell in cells if cell[0] in kept)
+    return remaining | {(twins[label], workload) for label, workload in remaining if label in twins}
 
 
 def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> tuple[Condition, ...]:
@@ -330,11 +332,11 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
                 f"take {choice.label} out, or set 'scenario: dedicated'",
             )
     labels = [choice.label for choice in platforms]
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for place, entry in enumerate(parsed.neighbours):
         where = f"neighbours[{place}]"
-        given = {"load": entry} if isinstance(entry, str) else dict(entry)
-        for combination in combinations(given, NeighboursEntry, where, path):
+        written = {"load": entry} if isinstance(entry, str) else dict(entry)
+        for combination in combinations(written, NeighboursEntry, where, path):
             condition = validated(NeighboursEntry, combination, path, where).condition
             if condition.platform is not None and condition.platform not in labels:
                 raise wrong(
@@ -342,37 +344,37 @@ def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], pat
                     f"{where}.platform",
                     f"{condition.platform!r} is not among the platforms; allowed: {', '.join(labels)}",
                 )
-            if condition in found:
+            if condition in conditions:
                 raise wrong(path, f"{where}", f"'{condition.label}' is there twice; leave one out")
-            found.append(condition)
-    return tuple(found)
+            conditions.append(condition)
+    return tuple(conditions)
 
 
 def _scale(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> Scale | None:
     """How many guests do the same at once; None in another scenario than ``scale``."""
-    given = parsed.scale
+    entry = parsed.scale
     if parsed.scenario != "scale":
-        if given is not None:
+        if entry is not None:
             raise wrong(path, "scale", "needs 'scenario: scale'; set it, or leave the key out")
         return None
-    if given is None:
+    if entry is None:
         raise wrong(path, "scale", "is missing; add numbers of guests, such as {guests: [1, 2, 4, 8]}")
     if parsed.order == "paper":
         raise wrong(path, "order", "the scenario scale has blocks in random order; leave 'order' out")
     _refuse_elsewhere(parsed, platforms, path)
     labels = [choice.label for choice in platforms]
-    unknown = [label for label in given.most if label not in labels]
+    unknown = [label for label in entry.most if label not in labels]
     if unknown:
         raise wrong(path, "scale.most", f"{unknown[0]!r} is not among the platforms; allowed: {', '.join(labels)}")
-    found = Scale(given.points(parsed.guest), given.most, given.overcommit, given.affinity)
-    nothing = [label for label in labels if not found.points_of(label)]
+    scale = Scale(entry.points(parsed.guest), entry.most, entry.overcommit, entry.affinity)
+    nothing = [label for label in labels if not scale.points_of(label)]
     if nothing:
         raise wrong(
             path,
             "scale.most",
             f"no number of 'scale.guests' is so small for {nothing[0]}; raise it, or take the platform out",
         )
-    return found
+    return scale
 
 
 def _refuse_elsewhere(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> None:
@@ -405,21 +407,21 @@ def _image(
     Programs that are no free software are in no image that was not asked for.
     """
     known: tuple[Image, ...] = typing.get_args(Image)
-    asked, needed = parsed.guest.image, known[0]
+    chosen, needed = parsed.guest.image, known[0]
     runs = [("workload", name, catalogue.images[name]) for name in catalogue.workloads if name in workloads]
-    loads = dict.fromkeys(one.load for one in conditions)
+    loads = dict.fromkeys(condition.load for condition in conditions)
     for kind, name, image in (*runs, *(("load", load, catalogue.load_image(load)) for load in loads)):
-        if asked is not None and known.index(image) > known.index(asked):
+        if chosen is not None and known.index(image) > known.index(chosen):
             allowed = known[known.index(image) :]
             advice = "" if image == known[-1] else "; or leave the key out"
-            holds = "holds the agent alone, and" if asked == known[0] else "holds free software alone, and"
+            holds = "holds the agent alone, and" if chosen == known[0] else "holds free software alone, and"
             raise wrong(
                 path,
                 "guest.image",
-                f"{asked!r} {holds} the {kind} {name} runs a program that is in the image "
+                f"{chosen!r} {holds} the {kind} {name} runs a program that is in the image "
                 f"{image}; allowed: {', '.join(allowed)}{advice}",
             )
-        if asked is None and image == known[-1]:
+        if chosen is None and image == known[-1]:
             raise wrong(
                 path,
                 "workloads",
@@ -427,7 +429,7 @@ def _image(
                 f"if you may use it, add: guest: {{image: {image}}}",
             )
         needed = max(needed, image, key=known.index)
-    return asked or needed
+    return chosen or needed
 
 
 def _looks(document: dict[str, Any], until: str | None, path: Path) -> tuple[dict[str, Any], Looks | None]:
@@ -435,15 +437,15 @@ def _looks(document: dict[str, Any], until: str | None, path: Path) -> tuple[dic
 
     ``until``: as it was asked for on the command line; a number of blocks is then the least one.
     """
-    given = document.get("blocks", ExperimentFile.model_fields["blocks"].default)
-    if isinstance(given, dict):
-        wanted = validated(UntilDecided, given, path, "blocks")
-    elif until is not None and isinstance(given, int):
+    blocks = document.get("blocks", ExperimentFile.model_fields["blocks"].default)
+    if isinstance(blocks, dict):
+        bounds = validated(UntilDecided, blocks, path, "blocks")
+    elif until is not None and isinstance(blocks, int):
         most = UntilDecided.model_fields["most"].default
-        wanted = validated(UntilDecided, {"least": given, "most": max(most, given), "until": until}, path, "blocks")
+        bounds = validated(UntilDecided, {"least": blocks, "most": max(most, blocks), "until": until}, path, "blocks")
     else:
         return document, None
-    return {**document, "blocks": wanted.most}, Looks.between(wanted.least, wanted.most)
+    return {**document, "blocks": bounds.most}, Looks.between(bounds.least, bounds.most)
 
 
 def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:

@@ -67,10 +67,10 @@ class Trial:
 
 def cells_of(trials: Iterable[Trial]) -> dict[object, Trial]:
     """The first trial of each cell, in order."""
-    found: dict[object, Trial] = {}
+    cells: dict[object, Trial] = {}
     for trial in trials:
-        found.setdefault(trial.cell, trial)
-    return found
+        cells.setdefault(trial.cell, trial)
+    return cells
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,10 @@ def _trials(experiment: Experiment, seconds: TrialSeconds) -> Iterator[Trial]:
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:
     """Each workload with the platforms that it runs on, in the experiment's order."""
     return [
-        (workload, [one for one in experiment.platforms if (one.label, workload.workload) in experiment.cells])
+        (
+            workload,
+            [platform for platform in experiment.platforms if (platform.label, workload.workload) in experiment.cells],
+        )
         for workload in experiment.workloads
     ]
 
@@ -172,16 +175,16 @@ def _units(
     Which of a pair is first is random in every second block, and in the block after that the other one: over an odd
     number of rounds, too, each is first as often.
     """
-    by_label = {one.label: one for one in platforms}
+    by_label = {platform.label: platform for platform in platforms}
     twins = {first: second for first, second in experiment.pairs if first in by_label and second in by_label}
     units = []
-    for one in platforms:
-        if one.label in twins:
-            drawn = f"{experiment.seed}/{one.label}/{experiment.workloads.index(workload)}/{block // 2}"
+    for platform in platforms:
+        if platform.label in twins:
+            drawn = f"{experiment.seed}/{platform.label}/{experiment.workloads.index(workload)}/{block // 2}"
             swapped = (random.Random(drawn).random() < 1 / 2) != bool(block % 2)
-            units.append(_Unit((one, by_label[twins[one.label]]), swapped))
-        elif one.label not in twins.values():
-            units.append(_Unit((one,)))
+            units.append(_Unit((platform, by_label[twins[platform.label]]), swapped))
+        elif platform.label not in twins.values():
+            units.append(_Unit((platform,)))
     return units
 
 
@@ -198,15 +201,15 @@ def _rounds(
         return
     each = {platform: seconds(platform, workload) for unit in units for platform in unit.platforms}
     yield from ((platform, 0, True) for platform in _warmed_up(generator, each))
-    count = {unit: _count(experiment.rounds, max(each[one] for one in unit.platforms)) for unit in units}
-    host = [one for one in units if one.platforms[0].label in (experiment.baseline, experiment.control)]
-    others = [one for one in units if one not in host]
-    rounds = min(count[one] for one in host) if host else max(count.values(), default=0)
-    taken = {one: set(_shuffled(generator, range(rounds))[: count[one]]) for one in others}
+    count = {unit: _count(experiment.rounds, max(each[platform] for platform in unit.platforms)) for unit in units}
+    host = [unit for unit in units if unit.platforms[0].label in (experiment.baseline, experiment.control)]
+    others = [unit for unit in units if unit not in host]
+    rounds = min(count[unit] for unit in host) if host else max(count.values(), default=0)
+    taken = {unit: set(_shuffled(generator, range(rounds))[: count[unit]]) for unit in others}
     for number in range(rounds):
-        present = [one for one in _shuffled(generator, others) if number in taken[one]]
+        present = [unit for unit in _shuffled(generator, others) if number in taken[unit]]
         for unit in _around(host, present):
-            before = sum(1 for one in taken.get(unit, ()) if one < number)
+            before = sum(1 for earlier in taken.get(unit, ()) if earlier < number)
             yield from ((platform, number, False) for platform in unit.turn(before))
 
 
@@ -228,7 +231,7 @@ def _beside_others(
     yield from (Trial(0, block, platform, workload, warm_up=True) for platform in _warmed_up(generator, each))
     count = {platform: _count(experiment.rounds, each[platform]) for platform in platforms}
     for number in range(max(count.values(), default=0)):
-        for platform in _shuffled(generator, [one for one in platforms if number < count[one]]):
+        for platform in _shuffled(generator, [platform for platform in platforms if number < count[platform]]):
             if platform.label == experiment.control:  # it is there for what is compared between platforms: alone
                 yield Trial(0, block, platform, workload, number)
                 continue
@@ -243,7 +246,7 @@ def _at_once(experiment: Experiment, scale: Scale, generator: random.Random, blo
     """
     cells = _cells(experiment)
     for point in _shuffled(generator, scale.points):
-        present = [one for one in experiment.platforms if point in scale.points_of(one.label)]
+        present = [platform for platform in experiment.platforms if point in scale.points_of(platform.label)]
         for platform in _shuffled(generator, present):
             for workload in _shuffled(generator, [workload for workload, on in cells if platform in on]):
                 if experiment.rounds > 1:
@@ -286,4 +289,4 @@ def estimate_seconds(
             each[kind] = trial_seconds(trial)
         trials += each[kind]
     boots = [{trial.platform.label: trial.platform for trial in batch}.values() for batch in plan.batches()]
-    return trials + sum(boot_seconds(choice) for own in boots for choice in own)
+    return trials + sum(boot_seconds(choice) for boot in boots for choice in boot)

@@ -51,27 +51,27 @@ class Kind:
 
 def experiment_schema(platforms: Mapping[str, Kind], workloads: Mapping[str, Kind]) -> Schema:
     """The schema of an experiment's file that names these."""
-    found: Schema = {}
+    definitions: Schema = {}
     named = {"platforms": _ref("platforms"), "workloads": _ref("workloads")}
-    experiment = _object(ExperimentFile, found, replaced={**named, "neighbours": _ref("neighbours")})
+    experiment = _object(ExperimentFile, definitions, replaced={**named, "neighbours": _ref("neighbours")})
     properties = experiment["properties"]
     blocks = properties["blocks"]
-    said = {key: blocks.pop(key) for key in ("description", "default")}
-    properties["blocks"] = {**said, "anyOf": [blocks, _object(UntilDecided, found)]}
+    texts = {key: blocks.pop(key) for key in ("description", "default")}
+    properties["blocks"] = {**texts, "anyOf": [blocks, _object(UntilDecided, definitions)]}
     part = {key: _ref(f"experiment/properties/{key}") for key in SIZE_KEYS}
     size = {"type": ["object", "null"], "additionalProperties": False, "properties": part}
     sizes = {"type": "object", "additionalProperties": False, "required": list(SIZES)}
     properties["sizes"] = {"description": SIZES_MEANING, **sizes, "properties": dict.fromkeys(SIZES, _ref("size"))}
     experiment["required"] = ["name", "question"]
     experiment["anyOf"] = [{"required": ["platforms", "workloads"]}, {"required": ["sizes"]}]
-    found |= {
+    definitions |= {
         "experiment": experiment,
         "size": size,
-        "consolidation": _object(ConsolidationFile, found, replaced={"platforms": _ref("platforms")}),
-        "entry": _platform_entry(found),
-        "platforms": _list_of("platform", platforms, found, tuple(PlatformEntry.model_fields)),
-        "workloads": _list_of("workload", workloads, found),
-        "neighbours": _neighbours(found),
+        "consolidation": _object(ConsolidationFile, definitions, replaced={"platforms": _ref("platforms")}),
+        "entry": _platform_entry(definitions),
+        "platforms": _list_of("platform", platforms, definitions, tuple(PlatformEntry.model_fields)),
+        "workloads": _list_of("workload", workloads, definitions),
+        "neighbours": _neighbours(definitions),
     }
     scenario = {"properties": {"scenario": {"const": "consolidation"}}, "required": ["scenario"]}
     return {
@@ -81,7 +81,7 @@ def experiment_schema(platforms: Mapping[str, Kind], workloads: Mapping[str, Kin
         "if": scenario,
         "then": _ref("consolidation"),
         "else": _ref("experiment"),
-        "definitions": found,
+        "definitions": definitions,
     }
 
 
@@ -89,7 +89,7 @@ def _ref(name: str) -> Schema:
     return {"$ref": f"{_DEFINITIONS}{name}"}
 
 
-def _list_of(key: str, kinds: Mapping[str, Kind], found: Schema, common: Sequence[str] = ()) -> Schema:
+def _list_of(key: str, kinds: Mapping[str, Kind], definitions: Schema, common: Sequence[str] = ()) -> Schema:
     """A list whose entries are names, or mappings of a name and parameters, each of which may be a list of values.
 
     ``common``: keys of every entry besides, which are those of ``entry``.
@@ -97,7 +97,7 @@ def _list_of(key: str, kinds: Mapping[str, Kind], found: Schema, common: Sequenc
     shared = {name: _ref(f"entry/properties/{name}") for name in common}
     entries: list[Schema] = [{"enum": list(kinds)}]
     for name, kind in kinds.items():
-        entry = _object(kind.parameters, found, factors=kind.parameters.model_fields)
+        entry = _object(kind.parameters, definitions, factors=kind.parameters.model_fields)
         entry["description"] = kind.about
         entry["properties"] = {key: {"const": name, "description": kind.about}, **entry["properties"], **shared}
         entry["required"] = [key]
@@ -105,42 +105,42 @@ def _list_of(key: str, kinds: Mapping[str, Kind], found: Schema, common: Sequenc
     return {"type": "array", "minItems": 1, "items": {"anyOf": entries}}
 
 
-def _platform_entry(found: Schema) -> Schema:
+def _platform_entry(definitions: Schema) -> Schema:
     """What every platform's entry may say, whose own size may be a factor."""
-    entry = _object(PlatformEntry, found)
-    size = _object(OwnSize, found, factors=OwnSize.model_fields)
+    entry = _object(PlatformEntry, definitions)
+    size = _object(OwnSize, definitions, factors=OwnSize.model_fields)
     entry["properties"]["guest"]["anyOf"] = [size, {"type": "null"}]
-    found.pop("OwnSize")
+    definitions.pop("OwnSize")
     return entry
 
 
-def _neighbours(found: Schema) -> Schema:
-    entry = _object(NeighboursEntry, found, factors=NeighboursEntry.model_fields)
+def _neighbours(definitions: Schema) -> Schema:
+    entry = _object(NeighboursEntry, definitions, factors=NeighboursEntry.model_fields)
     load = entry["properties"]["load"]["anyOf"][0]
     return {"type": ["array", "null"], "items": {"anyOf": [load, entry]}}
 
 
 def _object(
     model: type[BaseModel],
-    found: Schema,
+    definitions: Schema,
     *,
     factors: Collection[str] = (),
     replaced: Mapping[str, Schema] = {},
 ) -> Schema:
-    """A model as a mapping; what it refers to is put into ``found``.
+    """A model as a mapping; what it refers to is put into ``definitions``.
 
     ``factors``: keys that may have several values in a list. ``replaced``: keys whose form is written here.
     """
     whole = model.model_json_schema(ref_template=f"{_DEFINITIONS}{{model}}")
     for name, definition in whole.pop("$defs", {}).items():
-        found[name] = _plain(definition)
+        definitions[name] = _plain(definition)
     properties = {}
     for key, field in model.model_fields.items():
-        own = replaced.get(key) or _plain(whole["properties"][key])
-        own = {name: value for name, value in own.items() if name not in ("description", "default")}
+        node = replaced.get(key) or _plain(whole["properties"][key])
+        node = {name: value for name, value in node.items() if name not in ("description", "default")}
         if key in factors and not wants_list(model, key):
-            own = {"anyOf": [*_alternatives(own), {"type": "array", "minItems": 1, "items": own}]}
-        properties[key] = {"description": meaning(model, key), **_default(field), **own}
+            node = {"anyOf": [*_alternatives(node), {"type": "array", "minItems": 1, "items": node}]}
+        properties[key] = {"description": meaning(model, key), **_default(field), **node}
     required = whole.get("required", [])
     return {"type": "object", "additionalProperties": False, "properties": properties, "required": required}
 
@@ -151,7 +151,7 @@ def _alternatives(schema: Schema) -> list[Schema]:
 
 def _default(field: FieldInfo) -> Schema:
     """A key's default, as a file would have it; empty where there is none, or where it depends on the machine."""
-    if field.is_required() or any(isinstance(one, DefaultWords) for one in field.metadata):
+    if field.is_required() or any(isinstance(entry, DefaultWords) for entry in field.metadata):
         return {}
     value = field.get_default(call_default_factory=True, validated_data={})
     if value in _NOT_SET or isinstance(value, BaseModel):
@@ -163,7 +163,7 @@ def _default(field: FieldInfo) -> Schema:
 def _plain(node: Any) -> Any:
     """A part of pydantic's schema without its titles, and with sizes and bounds as JSON Schema has them."""
     if isinstance(node, list):
-        return [_plain(one) for one in node]
+        return [_plain(part) for part in node]
     if not isinstance(node, dict):
         return node
     return dict(_pairs(node))
@@ -172,7 +172,7 @@ def _plain(node: Any) -> Any:
 def _pairs(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in node.items():
         if key == "properties":
-            yield key, {name: _plain(one) for name, one in value.items()}
+            yield key, {name: _plain(part) for name, part in value.items()}
         elif key == "description" and "properties" in node:
             continue  # a model's docstring, which is for who reads the code
         elif key == "pattern" and value == ByteSize.byte_string_pattern:

@@ -59,21 +59,21 @@ class Selection:
             ("--against", self.against),
         )
         single = (("--size", self.size), ("--until", self.until), ("--blocks", self.blocks), ("--seed", self.seed))
-        given = [word for option, value in single if value is not None for word in (option, str(value))]
-        return given + [word for option, values in options for value in values for word in (option, value)]
+        arguments = [word for option, value in single if value is not None for word in (option, str(value))]
+        return arguments + [word for option, values in options for value in values for word in (option, value)]
 
     def as_record(self) -> dict[str, Any]:
         """As JSON holds it; number of blocks, seed and settings to measure against only where they were given."""
-        found = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
-        return {key: value for key, value in found.items() if key not in _WHERE_GIVEN or value not in (None, [])}
+        record = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {key: value for key, value in record.items() if key not in _WHERE_GIVEN or value not in (None, [])}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Self:
         """From JSON."""
-        given = dict(record)
-        size, until = given.pop("size", None), given.pop("until", None)
-        blocks, seed, against = given.pop("blocks", None), given.pop("seed", None), given.pop("against", ())
-        filters = {key: tuple(values) for key, values in given.items()}
+        keys = dict(record)
+        size, until = keys.pop("size", None), keys.pop("until", None)
+        blocks, seed, against = keys.pop("blocks", None), keys.pop("seed", None), keys.pop("against", ())
+        filters = {key: tuple(values) for key, values in keys.items()}
         return cls(size, **filters, until=until, blocks=blocks, seed=seed, against=tuple(against))
 
 
@@ -119,11 +119,11 @@ def kept_cells(
 
 
 def _check(platforms: Mapping[str, str], workloads: Collection[str], selection: Selection) -> None:
-    for option, asked, known in (
+    for option, names, known in (
         ("--platform", selection.platforms, [*platforms, *platforms.values()]),
         ("--workload", selection.workloads, workloads),
     ):
-        for name in asked:
+        for name in names:
             if name not in known:
                 allowed = choices(name, platforms if option == "--platform" else workloads)
                 raise UsageError(f"{option} {name!r} is not in this experiment; {allowed}")
@@ -136,23 +136,23 @@ def _of_option(option: str) -> Refusal:
 def _matched(
     patterns: Iterable[str], refusal: Refusal, platforms: Mapping[str, str], workloads: Collection[str]
 ) -> frozenset[Cell]:
-    found: set[Cell] = set()
+    cells: set[Cell] = set()
     for pattern in patterns:
         platform, colon, workload = pattern.partition(":")
         if not (platform and colon and workload):
             raise refusal(f"{pattern!r} is not PLATFORM:WORKLOAD; give both, such as 'runsc:*' or '*:masr'")
-        own = {
+        fitting = {
             (label, name)
             for label in platforms
             for name in workloads
             if fnmatchcase(label, platform) and fnmatchcase(name, workload)
         }
-        if not own:
+        if not fitting:
             meant = [*near(platform, platforms), *near(workload, workloads)]
-            asked = f"did you mean {' and '.join(repr(one) for one in meant)}? " if meant else ""
-            raise refusal(f"{pattern!r} fits nothing of this experiment; {asked}{_allowed(platforms, workloads)}")
-        found |= own
-    return frozenset(found)
+            question = f"did you mean {' and '.join(repr(name) for name in meant)}? " if meant else ""
+            raise refusal(f"{pattern!r} fits nothing of this experiment; {question}{_allowed(platforms, workloads)}")
+        cells |= fitting
+    return frozenset(cells)
 
 
 def _allowed(platforms: Iterable[str], workloads: Iterable[str]) -> str:

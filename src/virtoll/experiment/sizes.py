@@ -46,27 +46,27 @@ def at_size(document: dict[str, Any], size: str | None, path: Path) -> tuple[dic
     if not isinstance(sizes, dict) or set(sizes) != set(SIZES):
         raise wrong(path, "sizes", f"must be a mapping with the keys {' and '.join(SIZES)}")
     gathered = Gathered()
-    for name, given in sizes.items():
+    for name, entry in sizes.items():
         with gathered.trying():
-            _check(given, f"sizes.{name}", path)
+            _check(entry, f"sizes.{name}", path)
     gathered.finish()
     taken = SIZES[0] if size is None else size
     if taken not in SIZES:
         raise UsageError(f"{path}: there is no size {taken!r}; allowed: {', '.join(SIZES)}")
     base = {key: value for key, value in document.items() if key != "sizes"}
-    own = dict(sizes[taken] or {})
-    if isinstance(base.get("guest"), dict) and isinstance(own.get("guest"), dict):
-        own["guest"] = {**base["guest"], **own["guest"]}
-    return {**base, **own}, taken
+    changes = dict(sizes[taken] or {})
+    if isinstance(base.get("guest"), dict) and isinstance(changes.get("guest"), dict):
+        changes["guest"] = {**base["guest"], **changes["guest"]}
+    return {**base, **changes}, taken
 
 
-def _check(given: object, where: str, path: Path) -> None:
-    if given is None:
+def _check(entry: object, where: str, path: Path) -> None:
+    if entry is None:
         return  # an empty mapping, as YAML writes it
-    if not isinstance(given, dict):
+    if not isinstance(entry, dict):
         raise wrong(path, where, f"must be a mapping; allowed keys: {', '.join(SIZE_KEYS)}")
     gathered = Gathered()
-    for key in given:
+    for key in entry:
         if key not in SIZE_KEYS:
             gathered.keep(wrong(path, where, unknown_key(key, SIZE_KEYS), key))
     gathered.finish()

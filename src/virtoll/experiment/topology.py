@@ -65,20 +65,20 @@ class HostAddress(_Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, given: Any) -> Any:
-        if isinstance(given, str) and given.startswith(NESTED):
-            return {"nested": given.removeprefix(NESTED)}
-        if not isinstance(given, str):
-            return given
-        if given not in ("local", "guests"):
-            meant = near(given, ["local", "guests"])
-            asked = f"did you mean {meant[0]!r}? " if meant else ""
-            raise ValueError(f"{given!r} is no host; {asked}{_ALLOWED}")
-        return {given: True}
+    def _by_name(cls, written: Any) -> Any:
+        if isinstance(written, str) and written.startswith(NESTED):
+            return {"nested": written.removeprefix(NESTED)}
+        if not isinstance(written, str):
+            return written
+        if written not in ("local", "guests"):
+            meant = near(written, ["local", "guests"])
+            question = f"did you mean {meant[0]!r}? " if meant else ""
+            raise ValueError(f"{written!r} is no host; {question}{_ALLOWED}")
+        return {written: True}
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        given = [
+        kinds = [
             self.local,
             self.ssh is not None,
             self.node is not None,
@@ -87,7 +87,7 @@ class HostAddress(_Model):
             self.api is not None,
             self.guests,
         ]
-        if given.count(True) != 1:
+        if kinds.count(True) != 1:
             raise ValueError(_ALLOWED)
         return self
 
@@ -129,17 +129,17 @@ class NeighbourNics(_Model):
 
     @field_validator("generator", "sink", mode="before")
     @classmethod
-    def _one_name(cls, given: Any) -> Any:
-        if not isinstance(given, str):
+    def _one_name(cls, written: Any) -> Any:
+        if not isinstance(written, str):
             raise ValueError("the name of one interface is allowed, on the host of this role")
-        return given
+        return written
 
     @field_validator("hypervisor", mode="before")
     @classmethod
-    def _two_names(cls, given: Any) -> Any:
-        if not isinstance(given, list) or len(given) != 2:
+    def _two_names(cls, written: Any) -> Any:
+        if not isinstance(written, list) or len(written) != 2:
             raise ValueError("a list of two interfaces is allowed: one that faces the generator's, one the sink's")
-        return given
+        return written
 
 
 class Testbed(_Model):
@@ -182,31 +182,31 @@ class Testbed(_Model):
         properties = {key: dict(value) for key, value in schema["properties"].items()}
         for key, more in (("generator", "more_generators"), ("sink", "more_sinks")):
             role = properties.pop(more)["items"]
-            said = {"description": properties[key]["description"]}
-            properties[key] = {**said, "anyOf": [role, {"type": "array", "items": role, "minItems": 1}]}
+            texts = {"description": properties[key]["description"]}
+            properties[key] = {**texts, "anyOf": [role, {"type": "array", "items": role, "minItems": 1}]}
         return {**schema, "properties": properties, "required": ["generator", "sink"]}
 
     @model_validator(mode="before")
     @classmethod
-    def _lists(cls, given: Any) -> Any:
+    def _lists(cls, written: Any) -> Any:
         """A list of generators or sinks."""
-        made = dict(given) if isinstance(given, dict) else given
+        made = dict(written) if isinstance(written, dict) else written
         for key, more in (("generator", "more_generators"), ("sink", "more_sinks")):
-            if isinstance(given, dict) and isinstance(roles := given.get(key), list) and roles:
+            if isinstance(written, dict) and isinstance(roles := written.get(key), list) and roles:
                 made |= {key: roles[0], more: roles[1:]}
         return made
 
     @model_validator(mode="before")
     @classmethod
-    def _without_hypervisor(cls, given: Any) -> Any:
+    def _without_hypervisor(cls, written: Any) -> Any:
         """Left out, the NICs that face this machine's are each guest's own: its first, second, ... one."""
-        if not isinstance(given, dict) or "hypervisor" in given:
-            return given
-        roles = [given[key] for key in ("generator", "sink", "timekeeper") if given.get(key) is not None]
+        if not isinstance(written, dict) or "hypervisor" in written:
+            return written
+        roles = [written[key] for key in ("generator", "sink", "timekeeper") if written.get(key) is not None]
         if not roles or any(not isinstance(role, dict) or role.get("host") != "local" for role in roles):
-            return given
+            return written
         count = sum(len(names) for role in roles if isinstance(names := role.get("interfaces"), list))
-        return {**given, "hypervisor": {"host": "guests", "interfaces": [str(number) for number in range(count)]}}
+        return {**written, "hypervisor": {"host": "guests", "interfaces": [str(number) for number in range(count)]}}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -216,7 +216,7 @@ class Testbed(_Model):
         address = self.hypervisor.host
         there = address.ssh is not None or address.api is not None or address.guests
         for key, roles in (("generator", self.generators), ("sink", self.sinks)):
-            if len(roles) > 1 and (not self.hypervisor.host.local or any(one.host.local for one in roles)):
+            if len(roles) > 1 and (not self.hypervisor.host.local or any(role.host.local for role in roles)):
                 raise ValueError(f"{key}: a list is of hosts that are not this one, for guests on this machine")
         if self.generator.host.guests or self.sink.host.guests:
             raise ValueError("generator and sink: 'guests' is none of their hosts; name one")
@@ -252,8 +252,8 @@ class Testbed(_Model):
             raise ValueError("neighbour: one agent sends to its guest and counts; put generator and sink on one host")
         roles = (self.generator, self.sink, self.hypervisor, *([self.timekeeper] if self.timekeeper else []))
         named = [(role.host, name) for role in roles for name in role.interfaces]
-        own = [(self.generator.host, beside.generator), (self.sink.host, beside.sink)]
-        for address, name in [*own, *((host, name) for name in beside.hypervisor)]:
+        interfaces = [(self.generator.host, beside.generator), (self.sink.host, beside.sink)]
+        for address, name in [*interfaces, *((host, name) for name in beside.hypervisor)]:
             if (address, name) in named:
                 raise ValueError(f"neighbour: {name} ({address.words}) is there twice; name an interface of its own")
             named.append((address, name))
@@ -267,7 +267,7 @@ class Testbed(_Model):
     @property
     def source_interfaces(self) -> tuple[str, ...]:
         """Their interfaces, one a source."""
-        return tuple(name for one in self.generators for name in one.interfaces)
+        return tuple(name for role in self.generators for name in role.interfaces)
 
     @property
     def sinks(self) -> tuple[Role, ...]:
@@ -277,12 +277,12 @@ class Testbed(_Model):
     @property
     def sink_interfaces(self) -> tuple[str, ...]:
         """Their interfaces, in order."""
-        return tuple(name for one in self.sinks for name in one.interfaces)
+        return tuple(name for role in self.sinks for name in role.interfaces)
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The labels of its hosts that are nodes, each once."""
-        named = (one.host.node for one in (*self.generators, *self.sinks))
+        named = (role.host.node for role in (*self.generators, *self.sinks))
         return tuple(dict.fromkeys(label for label in named if label is not None))
 
     def on(self, hosts: Mapping[str, HostAddress]) -> Self:
@@ -318,7 +318,7 @@ class Testbed(_Model):
             return ()
         if self.one_host:
             return ((self.generator.host, (*self.source_interfaces, *self.sink_interfaces)),)
-        return tuple((one.host, tuple(one.interfaces)) for one in (*self.generators, *self.sinks))
+        return tuple((role.host, tuple(role.interfaces)) for role in (*self.generators, *self.sinks))
 
     @property
     def far_beside(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:

@@ -43,10 +43,10 @@ _OUTPUTS: Final = frozenset({"output", "complaints"})  # of programs: standard o
 _SECRETS: Final = frozenset({"password_from", "thumbprint"})
 
 
-def anonymise(folder: Path, target: Path, key: bytes, own: Mapping[str, str], hidden: Iterable[str]) -> list[str]:
+def anonymise(folder: Path, target: Path, key: bytes, names: Mapping[str, str], hidden: Iterable[str]) -> list[str]:
     """Write the run in `folder` to the empty folder `target`, with stand-ins; the files that were left out.
 
-    `own`: names of this machine and its users, with their kinds. `hidden`: words of the user's to be replaced besides.
+    `names`: of this machine and its users, with their kinds. `hidden`: words of the user's to be replaced besides.
     UsageError where the run is not as it was when it ended, or a hidden word is one of its own. StorageError where it
     cannot be written.
     """
@@ -58,7 +58,7 @@ def anonymise(folder: Path, target: Path, key: bytes, own: Mapping[str, str], hi
         raise UsageError(f"{folder} is not as it was when the run ended ({damage[0]}); pack it without --anonymous")
     words = tuple(hidden)
     _refuse_own_words(run, words)
-    cleaner = _Cleaner(StandIns(key, {**_known(folder, run), **_usable(own, run)}, words))
+    cleaner = _Cleaner(StandIns(key, {**_known(folder, run), **_usable(names, run)}, words))
     try:
         written = _copy(folder, target, cleaner)
         (target / "evidence").mkdir()
@@ -84,11 +84,11 @@ def _copy(folder: Path, target: Path, cleaner: _Cleaner) -> set[str]:
             if path.exists():
                 jsonlines.replace(target / place / name, cleaner.document(_read(path), name))
                 written.add(path.relative_to(folder).as_posix())
-        for name in (f"{one}.jsonl" for one in APPENDED):
+        for name in (f"{stem}.jsonl" for stem in APPENDED):
             path = folder / place / name
             if path.exists():
                 with (target / place / name).open("wb") as file:
-                    file.writelines(jsonlines.encode(cleaner.document(one, name)) for one in _lines(path))
+                    file.writelines(jsonlines.encode(cleaner.document(record, name)) for record in _lines(path))
                 written.add(path.relative_to(folder).as_posix())
         if (folder / place / SUMS).exists():
             written.add((Path(place) / SUMS).as_posix())
@@ -103,8 +103,8 @@ class _Cleaner:
         self._done: dict[str, str] = {}
         self._lists: Mapping[str, Callable[[list[Any]], list[Any]]] = {
             "evidence": lambda _: [],
-            "kernel_messages": lambda every: [self._message(one) for one in every],
-            "command": lambda words: [self.text(_without_places(one)) for one in words],
+            "kernel_messages": lambda every: [self._message(message) for message in every],
+            "command": lambda words: [self.text(_without_places(word)) for word in words],
         }
         self._texts: Mapping[str, Callable[[str], str]] = {
             "cmdline": lambda line: stand_ins.of("cmdline", line),
@@ -119,7 +119,7 @@ class _Cleaner:
             record = {**record, "argv": [program, *["..."][: len(record["argv"]) - 1]] if program else []}
         if name == "manifest.json":
             return self._manifest(record)
-        return {key: self._value(key, one) for key, one in record.items()}
+        return {key: self._value(key, value) for key, value in record.items()}
 
     def text(self, text: str) -> str:
         """A text with stand-ins; the same texts come again and again."""
@@ -134,14 +134,14 @@ class _Cleaner:
         if experiment.get("text"):
             experiment["text"] = self._yaml(experiment["text"])
         text = experiment.pop("text", None)
-        cleaned = {key: self._value(key, one) for key, one in {**manifest, "experiment": experiment}.items()}
+        cleaned = {key: self._value(key, value) for key, value in {**manifest, "experiment": experiment}.items()}
         if text is not None:
             cleaned["experiment"]["text"] = text
         cleaned["host"] = self._host(manifest["host"])
         if "hosts" in manifest:  # of a run that was merged of several
             cleaned["hosts"] = [
-                {**one, "host": self._host(own["host"])}
-                for one, own in zip(cleaned["hosts"], manifest["hosts"], strict=True)
+                {**host, "host": self._host(original["host"])}
+                for host, original in zip(cleaned["hosts"], manifest["hosts"], strict=True)
             ]
         return {**cleaned, "anonymised": {"virtoll": __version__}}
 
@@ -156,18 +156,18 @@ class _Cleaner:
     def _yaml(self, text: str) -> str:
         """What an experiment's file says, without its comments; nothing of what is no YAML."""
         try:
-            said = load_yaml(text)
+            document = load_yaml(text)
         except yaml.YAMLError:
             return ""
-        return dump_yaml(self._value("", said), sort_keys=False, allow_unicode=True, width=100)
+        return dump_yaml(self._value("", document), sort_keys=False, allow_unicode=True, width=100)
 
     def _value(self, key: str, value: Any) -> Any:
         if isinstance(value, str):
             return self._texts.get(key, self.text)(value) if value else value
         if isinstance(value, dict):
-            return {self._key(name): self._value(str(name), one) for name, one in value.items()}
+            return {self._key(name): self._value(str(name), part) for name, part in value.items()}
         if isinstance(value, list):
-            return self._lists[key](value) if key in self._lists else [self._value(key, one) for one in value]
+            return self._lists[key](value) if key in self._lists else [self._value(key, part) for part in value]
         return value
 
     def _key(self, name: Any) -> Any:
@@ -191,52 +191,56 @@ def _without_places(word: str) -> str:
 def _known(folder: Path, run: RunFolder) -> dict[str, str]:
     """Names that the run itself gives to hosts, users and places, with their kinds."""
     manifest = _read(folder / "manifest.json")
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     try:
         experiment = load_yaml(str(manifest["experiment"].get("text") or ""))
     except yaml.YAMLError:
         experiment = None
     beside = (manifest.get("testbed") or {}).get("neighbour")
-    for one in (manifest.get("testbed"), [one.parameters for one in run.manifest.platforms], experiment):
-        found |= _names_in(one)
-    for one in (beside or {}).values():
-        found |= _names_in(one, _NICS)
+    for value in (manifest.get("testbed"), [platform.parameters for platform in run.manifest.platforms], experiment):
+        names |= _names_in(value)
+    for interfaces in (beside or {}).values():
+        names |= _names_in(interfaces, _NICS)
     parts = run.manifest.merged.parts if run.manifest.merged is not None else ()
-    nodes = {host for one in (run.manifest.nodes, *(part.nodes for part in parts)) for host in (one or {}).values()}
-    for host in nodes | {one.host for one in run.manifest.platforms if one.host}:
+    nodes = {
+        host
+        for addresses in (run.manifest.nodes, *(part.nodes for part in parts))
+        for host in (addresses or {}).values()
+    }
+    for host in nodes | {platform.host for platform in run.manifest.platforms if platform.host}:
         if host.startswith(_ON_A_HOST):
-            found |= parts_of_host(host.partition(" ")[2])
-    return _usable(found, run)
+            names |= parts_of_host(host.partition(" ")[2])
+    return _usable(names, run)
 
 
 def _names_in(value: Any, key: str = "") -> dict[str, str]:
     """Names below a value of an experiment, a testbed or a platform's parameters."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     if isinstance(value, dict):
-        for name, one in value.items():
-            found |= _names_in(one, str(name))
+        for name, part in value.items():
+            names |= _names_in(part, str(name))
     elif isinstance(value, list | tuple):
-        for one in value:
-            found |= _names_in(one, key)
+        for part in value:
+            names |= _names_in(part, key)
     elif isinstance(value, str):
         if key in _HOSTS:
-            found |= parts_of_host(value)
+            names |= parts_of_host(value)
         elif key in _NAMES:
-            found[value] = _NAMES[key]
+            names[value] = _NAMES[key]
         elif key == _NICS and not value.startswith(_GENERIC_NIC):
-            found[value] = "nic"
-    return found
+            names[value] = "nic"
+    return names
 
 
 def _usable(names: Mapping[str, str], run: RunFolder) -> dict[str, str]:
     """Those that are not also a word of the run's own: a host that is called xen is not told from the platform."""
-    own = {one.lower() for one in _own_words(run)}
-    return {name: kind for name, kind in names.items() if usable(name) and name.lower() not in own}
+    words = {word.lower() for word in _own_words(run)}
+    return {name: kind for name, kind in names.items() if usable(name) and name.lower() not in words}
 
 
 def _own_words(run: RunFolder) -> Iterator[str]:
-    for one in run.manifest.platforms:
-        yield from (one.platform, one.family)
+    for platform in run.manifest.platforms:
+        yield from (platform.platform, platform.family)
     for metric in run.manifest.metrics:
         yield from (metric.workload, metric.name, metric.unit, metric.resource, metric.source)
 
@@ -245,7 +249,7 @@ def _refuse_own_words(run: RunFolder, hidden: Iterable[str]) -> None:
     for word in hidden:
         if len(word) < LEAST_LETTERS:
             raise UsageError(f"--hide {word}: is too short to be found alone; give {LEAST_LETTERS} letters or more")
-        if word.lower() in {one.lower() for one in _own_words(run)}:
+        if word.lower() in {taken.lower() for taken in _own_words(run)}:
             raise UsageError(f"--hide {word}: is a platform, a workload or a metric of this run; leave it out")
 
 
@@ -254,24 +258,24 @@ def _refuse_unreadable(target: Path, hidden: Sequence[str]) -> None:
     try:
         RunFolder.open(target).read_every_record()
     except RunFolderError as error:
-        given = f"--hide {', '.join(hidden)}: " if hidden else ""
+        option = f"--hide {', '.join(hidden)}: " if hidden else ""
         raise UsageError(
-            f"{given}with stand-ins for these names the run cannot be read ({error}); pack it without --anonymous"
+            f"{option}with stand-ins for these names the run cannot be read ({error}); pack it without --anonymous"
         ) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found = jsonlines.loads(read_whole(path))
-    if not isinstance(found, dict):
+    document = jsonlines.loads(read_whole(path))
+    if not isinstance(document, dict):
         raise RunFolderError(f"{path} is damaged: it is no JSON object; restore it.")
-    return found
+    return document
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The records of a file; one that was torn when its writer was killed is left out."""
     for number, line in jsonlines.read(path):
         try:
-            found = jsonlines.loads(line)
+            record = jsonlines.loads(line)
         except ValueError as error:
             raise RunFolderError(f"{path}, line {number}: is no JSON; restore it.") from error
-        yield found
+        yield record

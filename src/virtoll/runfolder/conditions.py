@@ -85,8 +85,8 @@ def readings_through(readings: Sequence[Progress], window: tuple[int, int]) -> t
     `window`: by the clock of the readings, ns; they are in the order of time.
     """
     begin, end = window
-    before = [place for place, one in enumerate(readings) if one.monotonic_ns <= begin]
-    after = [place for place, one in enumerate(readings) if one.monotonic_ns >= end]
+    before = [place for place, reading in enumerate(readings) if reading.monotonic_ns <= begin]
+    after = [place for place, reading in enumerate(readings) if reading.monotonic_ns >= end]
     return tuple(readings[before[-1] : after[0] + 1]) if before and after else ()
 
 

@@ -51,15 +51,15 @@ def damage_told(run_directory: Path) -> Iterator[None]:
 
 def _sentence(error: Exception, folders: Sequence[Path]) -> RunFolderError:
     """One sentence for one run or several."""
-    found = differences(folders[0]) if len(folders) == 1 else None
-    if found:
+    changes = differences(folders[0]) if len(folders) == 1 else None
+    if changes:
         return RunFolderError(
-            f"{folders[0]} is not as it was when the run ended: {'; '.join(found)}. Its records no longer agree "
+            f"{folders[0]} is not as it was when the run ended: {'; '.join(changes)}. Its records no longer agree "
             "with each other: take a copy that is whole."
         )
-    said = " ".join(str(error).split())[:_SAID]
+    detail = " ".join(str(error).split())[:_SAID]
     whose = "its records contradict" if len(folders) == 1 else "the records of one of them contradict"
     return RunFolderError(
-        f"{', '.join(map(str, folders))}: {whose} each other ({type(error).__name__}: {said}). Take a copy that is "
+        f"{', '.join(map(str, folders))}: {whose} each other ({type(error).__name__}: {detail}). Take a copy that is "
         "whole, or report it as a defect of Virtoll if it wrote the folder so."
     )

@@ -99,8 +99,8 @@ class FrameShape(BaseModel):
         """
         if "frame_size_bytes" not in parameters:
             return None
-        own = {key: parameters[key] for key in FrameShape.model_fields if key in parameters}
-        return FrameShape.model_construct(**own)
+        values = {key: parameters[key] for key in FrameShape.model_fields if key in parameters}
+        return FrameShape.model_construct(**values)
 
     @property
     def tagged(self) -> bool:

@@ -13,11 +13,11 @@ Shape = Mapping[str, Callable[[Any], bool]]
 
 
 def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _named_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def _named(value: Any) -> bool:
@@ -25,21 +25,21 @@ def _named(value: Any) -> bool:
 
 
 def _interfaces(value: Any) -> bool:
-    every = isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    return every and all(isinstance(one.get("offloads"), dict | None) for one in value)
+    every = isinstance(value, list) and all(isinstance(interface, dict) for interface in value)
+    return every and all(isinstance(interface.get("offloads"), dict | None) for interface in value)
 
 
 def _quota(value: Any) -> bool:
     keys = ("quota_us", "period_us")
-    return isinstance(value, dict) and all(type(value.get(one)) is int and value[one] > 0 for one in keys)
+    return isinstance(value, dict) and all(type(value.get(key)) is int and value[key] > 0 for key in keys)
 
 
 def _reach(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    lists = all(value.get(one) is None or _texts(value[one]) for one in ("writable_mounts", "sockets"))
-    numbers = all(type(value.get(one)) in (int, NoneType) for one in ("seccomp_mode", "seccomp_filters"))
-    texts = all(isinstance(value.get(one), str | None) for one in ("user_map", "security_label", "network_namespace"))
+    lists = all(value.get(key) is None or _texts(value[key]) for key in ("writable_mounts", "sockets"))
+    numbers = all(type(value.get(key)) in (int, NoneType) for key in ("seccomp_mode", "seccomp_filters"))
+    texts = all(isinstance(value.get(key), str | None) for key in ("user_map", "security_label", "network_namespace"))
     hexadecimal = value.get("capabilities_bounding_hex")
     attempts = value.get("attempts")
     return lists and numbers and texts and _is_mask(hexadecimal) and (attempts is None or _named_texts(attempts))
@@ -54,12 +54,12 @@ def _tools(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(type(one) is int for one in value)
+    return isinstance(value, list) and all(type(number) is int for number in value)
 
 
 def _pairs(value: Any) -> bool:
-    every = isinstance(value, list) and all(isinstance(one, list) and len(one) == 2 for one in value)
-    return every and all(type(number) in (int, float) for one in value for number in one)
+    every = isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value)
+    return every and all(type(number) in (int, float) for pair in value for number in pair)
 
 
 _FACTS: Shape = {

@@ -271,11 +271,11 @@ def make_folder(path: Path, root: Path | None = None) -> None:
     if root is not None:
         make_folders(path, root)
         return
-    missing = [one for one in (path, *path.parents) if not one.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-    for one in reversed(missing):
+    for folder in reversed(missing):
         with contextlib.suppress(PermissionError):  # a parent that may be written to, and not be read
-            sync_directory(one.parent)
+            sync_directory(folder.parent)
 
 
 def sync_directory(path: Path) -> None:

@@ -99,20 +99,20 @@ def created_ns(folder: Path) -> int:
     """When the run was created, by its manifest's first bytes; 0 where these do not tell it."""
     try:
         with open_file(folder / "manifest.json") as file:
-            found = _CREATED.search(file.read(_HEAD_BYTES))
+            match = _CREATED.search(file.read(_HEAD_BYTES))
     except OSError:
         return 0
-    return int(found[1]) if found and int(found[1]) <= LAST_MOMENT_NS else 0
+    return int(match[1]) if match and int(match[1]) <= LAST_MOMENT_NS else 0
 
 
 def run_name(folder: Path) -> str:
     """The run's own name, by its manifest's first bytes; the folder's where these do not tell it."""
     try:
         with open_file(folder / "manifest.json") as file:
-            found = _NAME.search(file.read(_HEAD_BYTES))
+            match = _NAME.search(file.read(_HEAD_BYTES))
     except OSError:
         return folder.name
-    return found[1].decode() if found else folder.name
+    return match[1].decode() if match else folder.name
 
 
 def _state(folder: Path) -> str:
@@ -130,12 +130,12 @@ def _words_of(error: Exception) -> str:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = loads(read_whole(path))
+        document = loads(read_whole(path))
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} is damaged or cannot be read ({error}); restore it.") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise RunFolderError(f"{path} is damaged: it is no JSON object; restore it.")
-    return found
+    return document
 
 
 def _finished(path: Path) -> int:

@@ -74,7 +74,7 @@ class Pack:
     @property
     def bytes(self) -> int:
         """The size of all files together."""
-        return sum(one.bytes for one in self.files.values())
+        return sum(file.bytes for file in self.files.values())
 
 
 def pack(folder: Path, output: Path) -> Pack:
@@ -116,13 +116,13 @@ def is_too_much(listed: Pack, packed_bytes: int) -> bool:
 
 def _folders_of(files: Iterable[str]) -> set[str]:
     """Every folder that files are in, by their paths."""
-    found: set[str] = set()
+    folders: set[str] = set()
     for name in files:
         folder = name.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
+        while folder and folder not in folders:
+            folders.add(folder)
             folder = folder.rpartition("/")[0]
-    return found
+    return folders
 
 
 def safe_name(name: str, what: str) -> str:
@@ -226,8 +226,8 @@ class _Read(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """As much as is asked for."""
-        found = self._file.read(size)
-        if len(found) < size:
+        data = self._file.read(size)
+        if len(data) < size:
             raise EOFError
-        self.digest.update(found)
-        return found
+        self.digest.update(data)
+        return data

@@ -30,13 +30,13 @@ def canonical_text(parameters: Mapping[str, Any]) -> str:
 def _shared(parameters: dict[str, Any]) -> dict[str, Any]:
     # Of what JSON holds, equal bytes are of equal sets with equal types (1, 1.0 and True are not alike).
     written = marshal.dumps(parameters, 2)  # version 2 knows no references, which would tell equal sets apart
-    found = _KNOWN.get(written)
-    if found is None:
+    shared = _KNOWN.get(written)
+    if shared is None:
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
-        found = _KNOWN[written] = SharedParameters(parameters)
-        found.canonical = canonical_text(parameters)
-    return found
+        shared = _KNOWN[written] = SharedParameters(parameters)
+        shared.canonical = canonical_text(parameters)
+    return shared
 
 
 Parameters = Annotated[dict[str, Any], AfterValidator(_shared)]

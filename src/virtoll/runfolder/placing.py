@@ -58,9 +58,9 @@ def placed(target: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def exchanged(one: Path, other: Path) -> bool:
+def exchanged(folder: Path, other: Path) -> bool:
     """Put each of two folders in the other's place at once; False where the file system cannot, and OSError."""
-    if _libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+    if _libc.renameat2(_HERE, os.fsencode(folder), _HERE, os.fsencode(other), _EXCHANGE) == 0:
         return True
     if ctypes.get_errno() in _CANNOT:
         return False

@@ -58,8 +58,8 @@ def refuse_unplain(folder: Path) -> None:
 def _entries(descriptor: int, top: Path, above: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result]]:
     if len(above) >= MOST_PARTS:
         raise RunFolderError(f"{top.joinpath(*above)}: is {MOST_PARTS} folders deep, as no run is; remove it")
-    with os.scandir(descriptor) as found:
-        names = sorted(one.name for one in found)
+    with os.scandir(descriptor) as listing:
+        names = sorted(entry.name for entry in listing)
     for name in names:
         parts = (*above, name)
         try:

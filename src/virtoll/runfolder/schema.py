@@ -47,12 +47,12 @@ _MODE: Final[JsonSchemaMode] = "validation"
 def run_folder_schema() -> Schema:
     """The schema of all files, of draft 2020-12, which knows lists with a type for each place."""
     kinds = {kind.__name__: kind for kind in FILES.values()}
-    found, whole = TypeAdapter.json_schemas(
+    schemas, whole = TypeAdapter.json_schemas(
         [(name, _MODE, TypeAdapter(kind)) for name, kind in kinds.items()], ref_template=f"{_DEFINITIONS}{{model}}"
     )
     definitions = dict(whole["$defs"])
     for name in kinds:
-        definitions.setdefault(name, found[name, _MODE])
+        definitions.setdefault(name, schemas[name, _MODE])
     definitions |= {file: {"$ref": f"{_DEFINITIONS}{kind.__name__}"} for file, kind in FILES.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -60,23 +60,23 @@ def run_folder_schema() -> Schema:
         "type": "object",
         "properties": {file: _content(file) for file in FILES},
         "required": ["manifest.json"],
-        "definitions": {name: _plain(one) for name, one in sorted(definitions.items())},
+        "definitions": {name: _plain(definition) for name, definition in sorted(definitions.items())},
     }
 
 
 def _content(file: str) -> Schema:
-    own = {"$ref": f"{_DEFINITIONS}{file}"}
-    return {"type": "array", "items": own} if file.endswith(".jsonl") else own
+    schema = {"$ref": f"{_DEFINITIONS}{file}"}
+    return {"type": "array", "items": schema} if file.endswith(".jsonl") else schema
 
 
 def _plain(node: Any) -> Any:
     """A part without pydantic's titles, which say each key once more."""
     if isinstance(node, list):
-        return [_plain(one) for one in node]
+        return [_plain(part) for part in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: {name: _plain(one) for name, one in value.items()} if key == "properties" else _plain(value)
+        key: {name: _plain(part) for name, part in value.items()} if key == "properties" else _plain(value)
         for key, value in node.items()
         if key != "title"
     }

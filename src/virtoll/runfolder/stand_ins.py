@@ -57,8 +57,8 @@ GENERIC: Final = frozenset(
 """Names that tell nobody anything, and words of the run folder's format that a host may be called by."""
 LEAST_LETTERS: Final = 3
 _KEPT_NETWORKS: Final = tuple(
-    ipaddress.ip_network(one)
-    for one in (
+    ipaddress.ip_network(network)
+    for network in (
         *("0.0.0.0/32", "127.0.0.0/8", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
         *("255.0.0.0/8", "::/127", "2001:2::/48", "2001:db8::/32"),
     )
@@ -111,8 +111,8 @@ class StandIns:
     @cached_property
     def _known(self) -> re.Pattern[str] | None:
         """The longest first: ``box.example.org`` before ``box``."""
-        parts = [re.escape(one) for one in _longest_first(self.hidden)]
-        parts += [rf"(?<![A-Za-z0-9]){re.escape(one)}(?![A-Za-z0-9])" for one in _longest_first(self.names)]
+        parts = [re.escape(word) for word in _longest_first(self.hidden)]
+        parts += [rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])" for name in _longest_first(self.names)]
         return re.compile("|".join(parts), re.IGNORECASE) if parts else None
 
     @cached_property
@@ -140,53 +140,53 @@ def parts_of_host(words: str) -> dict[str, str]:
 
 
 def _longest_first(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda one: (-len(one), one))
+    return sorted(names, key=lambda name: (-len(name), name))
 
 
-def _mac(stand_ins: StandIns, found: str) -> str:
-    plain = found.lower().replace("-", ":")
+def _mac(stand_ins: StandIns, mac: str) -> str:
+    plain = mac.lower().replace("-", ":")
     if plain.startswith(_LAB_MAC) or plain in ("00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"):
-        return found
+        return mac
     digest = stand_ins.digest(plain, 10)
     return ":".join(["02", *(digest[place : place + 2] for place in range(0, 10, 2))])
 
 
-def _uuid(stand_ins: StandIns, found: str) -> str:
-    digest = stand_ins.digest(found.lower(), 32)
+def _uuid(stand_ins: StandIns, uuid: str) -> str:
+    digest = stand_ins.digest(uuid.lower(), 32)
     return "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:]))
 
 
-def _address(stand_ins: StandIns, found: str) -> str:
+def _address(stand_ins: StandIns, text: str) -> str:
     try:
-        address = ipaddress.ip_address(found)
+        address = ipaddress.ip_address(text)
     except ValueError:
-        return found  # a time of day, a version
+        return text  # a time of day, a version
     kept = any(address in network for network in _KEPT_NETWORKS if network.version == address.version)
-    return found if kept else stand_ins.of("address", str(address))
+    return text if kept else stand_ins.of("address", str(address))
 
 
-def _url(stand_ins: StandIns, found: str) -> str:
+def _url(stand_ins: StandIns, url: str) -> str:
     """A public archive's stays; of another the host and what it serves are told by nothing, and a file is a path."""
-    scheme, _, rest = found.partition("://")
+    scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     if _KEPT_HOSTS.fullmatch(host):
-        return found
+        return url
     if host:
         served = f"/{stand_ins.of('path', path)}" if path else slash
         return f"{scheme}://{stand_ins.of('host', host)}{served}"
-    name, asked, query = path.partition("?")
+    name, mark, query = path.partition("?")
     kept = scheme != "file" and "/" not in name  # a driver of libvirt's
-    return f"{scheme}:///{name if kept else stand_ins.of('path', name)}{asked}{stand_ins.look(query)}"
+    return f"{scheme}:///{name if kept else stand_ins.of('path', name)}{mark}{stand_ins.look(query)}"
 
 
-def _path(stand_ins: StandIns, found: str) -> str:
-    path = found.rstrip("/")
+def _path(stand_ins: StandIns, text: str) -> str:
+    path = text.rstrip("/")
     kept = len(path) < LEAST_LETTERS or (_KEPT_PATHS.match(path) and not _IN_A_PATH.search(path))
-    return found if kept else f"/{stand_ins.of('path', path)}"
+    return text if kept else f"/{stand_ins.of('path', path)}"
 
 
-def _at_host(stand_ins: StandIns, found: str) -> str:
-    return stand_ins.of("login", found)
+def _at_host(stand_ins: StandIns, login: str) -> str:
+    return stand_ins.of("login", login)
 
 
 _MAKERS: Final[Mapping[str, Callable[[StandIns, str], str]]] = {
@@ -194,10 +194,10 @@ _MAKERS: Final[Mapping[str, Callable[[StandIns, str], str]]] = {
     "a_mac": _mac,
     "an_uuid": _uuid,
     "a_login": _at_host,
-    "a_device": lambda stand_ins, found: stand_ins.of("pci", found),
+    "a_device": lambda stand_ins, device: stand_ins.of("pci", device),
     "an_ipv4": _address,
     "an_ipv6": _address,
-    "a_nic": lambda stand_ins, found: stand_ins.of("nic", found),
+    "a_nic": lambda stand_ins, nic: stand_ins.of("nic", nic),
     "a_path": _path,
 }
 _LOOKS: Final = re.compile(

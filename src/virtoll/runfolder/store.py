@@ -116,8 +116,8 @@ def _parse(kind: type[Record], data: bytes, where: str) -> Record:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the line"
-        said = first["msg"].removeprefix("Value error, ")
-        raise RunFolderError(f"{where}: {key}: {said}. See docs/run-folder.md for the format.") from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise RunFolderError(f"{where}: {key}: {reason}. See docs/run-folder.md for the format.") from error
     except (TypeError, AttributeError) as error:  # a key without a field becomes an attribute, and may be none
         raise RunFolderError(f"{where}: a key is no name of a value ({error}). Restore the file.") from error
     return record
@@ -148,7 +148,7 @@ def _plain(value: object) -> object:
 
 def _parts(record: Any) -> dict[str, object]:
     """Of a dataclass the fields in their order, with or without slots, then keys that no field declares."""
-    return {**{one.name: getattr(record, one.name) for one in fields(record)}, **vars(record)}
+    return {**{field.name: getattr(record, field.name) for field in fields(record)}, **vars(record)}
 
 
 class RunFolder:
@@ -263,13 +263,13 @@ class RunFolder:
         """Store one trial with observers on, in the folder of `explanations`; errors as `append_trial`."""
         self._append("observed.jsonl", record)
 
-    def keep_evidence(self, name: str, found: Mapping[str, bytes]) -> tuple[str, ...]:
+    def keep_evidence(self, name: str, files: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
 
         Raises StorageError naming the file that cannot be written.
         """
         folder = self.path / "evidence" / name
-        for file, content in found.items():
+        for file, content in files.items():
             try:
                 jsonlines.make_folder(folder, self.root)
                 jsonlines.write_bytes(folder / file, content, self.root)
@@ -278,7 +278,7 @@ class RunFolder:
                     f"cannot write {folder / file}: {error.strerror or error}. Earlier results are intact. "
                     "Free space or fix the permissions, then run `virtoll resume`."
                 ) from error
-        return tuple(f"evidence/{name}/{file}" for file in found)
+        return tuple(f"evidence/{name}/{file}" for file in files)
 
     def set_state(self, state: RunState, reason: str | None) -> None:
         """Replace state.json atomically; a complete run's files then have digests, which any other state takes away.
@@ -436,13 +436,13 @@ _LABEL_LETTERS = 1000  # an experiment's label has 63 at most, and one of many f
 
 def _refuse_unknown_platforms(manifest: Manifest, where: str) -> None:
     """RunFolderError where the manifest names a platform that is not among its own, or by no name."""
-    labels = {one.label for one in manifest.platforms}
+    labels = {platform.label for platform in manifest.platforms}
     if any(len(label) > _LABEL_LETTERS for label in labels):
         raise RunFolderError(
             f"{where}: platforms: a label has more than {_LABEL_LETTERS} letters. The manifest is damaged, restore it."
         )
     named = {"baseline": manifest.baseline, "control": manifest.control}
-    named |= {f"plan.trials.{place}.platform": one.platform for place, one in enumerate(manifest.plan.trials)}
+    named |= {f"plan.trials.{place}.platform": trial.platform for place, trial in enumerate(manifest.plan.trials)}
     for key, label in named.items():
         if label is not None and label not in labels:
             raise RunFolderError(
@@ -460,12 +460,12 @@ class _Head:
 def _refuse_other_format(manifest: bytes, path: Path) -> None:
     """One clear sentence for a manifest of another format version, before its keys are looked at."""
     try:
-        found = TypeAdapter(_Head).validate_json(manifest).format
+        number = TypeAdapter(_Head).validate_json(manifest).format
     except ValidationError as error:
         raise RunFolderError(
             f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."
         ) from error
-    if found != FORMAT:
+    if number != FORMAT:
         raise RunFolderError(
-            f"{path} has run folder format {found!r}, this virtoll reads {FORMAT}: use the virtoll that wrote it."
+            f"{path} has run folder format {number!r}, this virtoll reads {FORMAT}: use the virtoll that wrote it."
         )

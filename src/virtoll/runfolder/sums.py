@@ -68,37 +68,39 @@ def differences(folder: Path) -> tuple[str, ...] | None:
     except OSError as error:
         return (f"{SUMS}: cannot be read ({error.strerror or error})",)
     explained = differences(folder / EXPLANATIONS) or ()
-    return (*_changed(folder, text), *(f"{EXPLANATIONS}/{one}" for one in explained))
+    return (*_changed(folder, text), *(f"{EXPLANATIONS}/{sentence}" for sentence in explained))
 
 
 def unchecked(folder: Path) -> tuple[str, ...]:
     """What of a run that has ended has no digests, so that nobody knows whether it is as it was; a sentence each."""
-    found = []
+    sentences = []
     if not (folder / SUMS).exists():
-        found.append(f"The folder has no {SUMS}: the file was lost. Whether its files have changed since is not known.")
+        sentences.append(
+            f"The folder has no {SUMS}: the file was lost. Whether its files have changed since is not known."
+        )
     if (folder / EXPLANATIONS).is_dir() and not (folder / EXPLANATIONS / SUMS).exists():
-        found.append(
+        sentences.append(
             f"{EXPLANATIONS}/ has no {SUMS}: its trials did not come to their end, or the file was lost. Whether its "
             f"files have changed since is not known; 'virtoll explain {folder}' goes on with them."
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _changed(folder: Path, text: str) -> tuple[str, ...]:
-    found, known = [], {}
+    sentences, known = [], {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         match = _LINE.fullmatch(line)
         if match is None or match[2] in known or _leads_out(match[2]):
-            found.append(f"{SUMS}, line {number}: is damaged")
+            sentences.append(f"{SUMS}, line {number}: is damaged")
         else:
             known[match[2]] = match[1]
     if not text.endswith("\n"):
-        found.append(f"{SUMS}: its end is missing")
+        sentences.append(f"{SUMS}: its end is missing")
     for name, digest in known.items():
-        found += _difference(folder, name, digest)
+        sentences += _difference(folder, name, digest)
     extra = [name for name in _files(folder) if name not in known and name.endswith(_READ)]
-    found += [f"{name}: was not there" for name in extra]
-    return tuple(line if line.isprintable() else ascii(line)[1:-1] for line in found)
+    sentences += [f"{name}: was not there" for name in extra]
+    return tuple(line if line.isprintable() else ascii(line)[1:-1] for line in sentences)
 
 
 def _leads_out(name: str) -> bool:

@@ -41,7 +41,7 @@ def sweep(place: Path, prefix: str) -> Iterator[Path]:
         folders = sorted(place.iterdir())
     except OSError:  # a folder that may be written to, and not be read
         return
-    for folder in (one for one in folders if one.name.startswith(prefix)):
+    for folder in (folder for folder in folders if folder.name.startswith(prefix)):
         try:
             lock = os.open(folder, _FLAGS)
         except OSError:  # a link, no folder, another user's, or gone

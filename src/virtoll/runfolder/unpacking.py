@@ -86,18 +86,18 @@ class _Stream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes, fewer only at the end; EOFError where the end is missing or not the end."""
         while len(self._held) < size and not self._zstd.eof:
-            given = self._file.read(_FED_BYTES)
-            if not given:
+            packed = self._file.read(_FED_BYTES)
+            if not packed:
                 raise EOFError("its end is missing")
-            self._held += self._zstd.decompress(given)
-        found = bytes(self._held[:size])
+            self._held += self._zstd.decompress(packed)
+        data = bytes(self._held[:size])
         del self._held[:size]
-        self._left -= len(found)
+        self._left -= len(data)
         if self._left < 0:
             raise UsageError(f"{self._archive}: holds more than its list announces; it is not safe to unpack")
-        if not found and (self._zstd.unused_data or self._file.read(1)):
+        if not data and (self._zstd.unused_data or self._file.read(1)):
             raise EOFError("something follows its end")
-        return found
+        return data
 
 
 def _unpacked(stream: _Stream, archive: Path, into: Path) -> Pack:
@@ -140,11 +140,11 @@ def _list_of(tar: tarfile.TarFile, archive: Path) -> Pack:
     assert content is not None  # it is a file
     data = content.read()
     try:
-        found = TypeAdapter(_Head).validate_json(data)
-        if found.format != FORMAT:
+        head = TypeAdapter(_Head).validate_json(data)
+        if head.format != FORMAT:
             raise UsageError(
-                f"{archive}: has pack format {found.format}, this virtoll reads {FORMAT}; use the one that wrote it, "
-                f"{found.virtoll}"
+                f"{archive}: has pack format {head.format}, this virtoll reads {FORMAT}; use the one that wrote it, "
+                f"{head.virtoll}"
             )
         listed = TypeAdapter(Pack).validate_json(data)
     except ValidationError as error:
@@ -163,7 +163,7 @@ class _Head:
 
 
 def _refuse_too_much(listed: Pack, archive: Path, into: Path) -> None:
-    if is_too_much(listed, archive.stat().st_size) or any(one.bytes < 0 for one in listed.files.values()):
+    if is_too_much(listed, archive.stat().st_size) or any(file.bytes < 0 for file in listed.files.values()):
         announced = f"{listed.bytes} bytes in {len(listed.files)} files, and {len(listed.folders)} empty folders"
         raise UsageError(f"{archive}: announces {announced}, more than a packed run may hold; it is not safe to unpack")
     free = shutil.disk_usage(into).free

@@ -139,12 +139,12 @@ def _refusal(folder: Path, words: str) -> RunFolderError:
 def _is_there(descriptor: int, at: Place) -> bool:
     """Whether a file that is locked is still the one of its name."""
     try:
-        own, named = os.fstat(descriptor), os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+        locked, named = os.fstat(descriptor), os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ESTALE):
             return False
         raise
-    return own.st_nlink > 0 and (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)
+    return locked.st_nlink > 0 and (locked.st_dev, locked.st_ino) == (named.st_dev, named.st_ino)
 
 
 def _holder(descriptor: int) -> str:
@@ -174,13 +174,13 @@ def _locking(status: os.stat_result) -> int | None:
     The kernel lists the device of the file system, which of some (btrfs) is not the one of its files.
     """
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
-    found = []
+    locks = []
     with suppress(OSError):
         for line in _LOCKS.read_text(encoding="ascii", errors="replace").splitlines():
             fields = line.split()
             if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{status.st_ino}"):
-                found.append((fields[5].startswith(device), int(fields[4])))
-    pids = [pid for _, pid in sorted(found, reverse=True) if pid > 0]
+                locks.append((fields[5].startswith(device), int(fields[4])))
+    pids = [pid for _, pid in sorted(locks, reverse=True) if pid > 0]
     return pids[0] if pids else None
 
 

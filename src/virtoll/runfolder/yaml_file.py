@@ -94,23 +94,23 @@ def read_text(path: Path) -> str:
     """The text of a file; `UsageError` where it cannot be read, is not UTF-8, or has more than `MOST_BYTES`."""
     try:
         with open_file(path) as file:
-            found = file.read(MOST_BYTES + 1)
-        if len(found) > MOST_BYTES:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
             raise UsageError(f"{path}: is larger than {MOST_BYTES >> 20} MiB; split it")
-        return found.decode("utf-8")
+        return data.decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); give a readable UTF-8 YAML file") from error
     except UnicodeDecodeError as error:
-        line = found[: error.start].count(b"\n") + 1
+        line = data[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}: line {line}: cannot be read as UTF-8; save it so") from error
 
 
 def parse_yaml(text: str, name: str) -> Any:
     """What a text says; `UsageError` that begins with ``name`` and tells the line where it is no YAML."""
-    found = read_yaml(text, name)
-    if found.twice:
-        raise UsageError.of(found.twice)
-    return found.value
+    document = read_yaml(text, name)
+    if document.twice:
+        raise UsageError.of(document.twice)
+    return document.value
 
 
 def read_yaml(text: str, name: str) -> YamlText:
@@ -130,8 +130,8 @@ def read_yaml(text: str, name: str) -> YamlText:
         mark = error.problem_mark or error.context_mark
         raise UsageError.of([whole.problem(mark, None, f"not valid YAML: {_in_words(error, whole)}")]) from error
     except yaml.reader.ReaderError as error:
-        said = f"not valid YAML: no file may hold the character U+{ord(text[error.position]):04X}; take it out"
-        raise UsageError.of([whole.at(error.position, error.position + 1, said)]) from error
+        sentence = f"not valid YAML: no file may hold the character U+{ord(text[error.position]):04X}; take it out"
+        raise UsageError.of([whole.at(error.position, error.position + 1, sentence)]) from error
     except yaml.YAMLError as error:
         raise UsageError(f"{name}: not valid YAML ({' '.join(str(error).split())}); correct it") from error
     except RecursionError as error:
@@ -154,9 +154,9 @@ def _in_words(error: yaml.MarkedYAMLError, whole: _Lines) -> str:
         return f"the closing quote of a text is missing{since}"
     if "<stream end>" in problem:
         return f"the file ends where a value or a closing bracket is missing{since}"
-    for found, said in _SAID.items():
-        if found in problem:
-            return said
+    for words, sentence in _SAID.items():
+        if words in problem:
+            return sentence
     return f"{' '.join(f'{context} {problem}'.split())}; correct it"
 
 
@@ -173,7 +173,7 @@ class YamlText:
     value: Any
     twice: tuple[Problem, ...]
 
-    def problem(self, path: Path_, said: str, key: str, *, on_key: bool = False, part: str = "") -> Problem:
+    def problem(self, path: Path_, sentence: str, key: str, *, on_key: bool = False, part: str = "") -> Problem:
         """What is wrong at a place in the file, or at the nearest above it that the file has.
 
         ``path``: keys and numbers in lists, from the top. ``key``: the same in words. ``on_key``: the key itself is
@@ -185,9 +185,9 @@ class YamlText:
             shown = key_node or node
         mark = None if shown is None else shown.start_mark
         end = None if shown is None else shown.end_mark
-        found = self.whole.problem(mark, end, said)
+        placed = self.whole.problem(mark, end, sentence)
         nowhere = depth == 0  # the file as a whole: no line of it shows what is missing
-        return replace(found, key=key, part=part, text="" if nowhere else found.text)
+        return replace(placed, key=key, part=part, text="" if nowhere else placed.text)
 
     def depth(self, path: Path_) -> int:
         """How many parts of a path the file has."""
@@ -199,7 +199,7 @@ class YamlText:
         node = self.root
         for depth, part in enumerate(path):
             if isinstance(node, yaml.MappingNode):
-                pairs = [(one, value) for one, value in node.value if one.value == str(part)]
+                pairs = [(name, value) for name, value in node.value if name.value == str(part)]
                 if not pairs:
                     return key, node, depth
                 key, node = pairs[-1]  # what is merged into it stands before its own
@@ -221,23 +221,23 @@ class _Lines:
         """From 1."""
         return len(_LINE_END.findall(self._text, 0, index)) + 1
 
-    def problem(self, mark: yaml.Mark | None, end: yaml.Mark | None, said: str) -> Problem:
+    def problem(self, mark: yaml.Mark | None, end: yaml.Mark | None, sentence: str) -> Problem:
         """What is wrong from one mark of PyYAML's to another; without any, in the whole file."""
         if mark is None:
-            return Problem(self.name, said)
-        return self.at(mark.index, mark.index + 1 if end is None else end.index, said)
+            return Problem(self.name, sentence)
+        return self.at(mark.index, mark.index + 1 if end is None else end.index, sentence)
 
-    def at(self, index: int, end: int, said: str) -> Problem:
+    def at(self, index: int, end: int, sentence: str) -> Problem:
         """What is wrong from a character to another; at the end of the text its last line is meant."""
         if index >= len(self._text):
             index = max(len(self._text.rstrip()) - 1, 0)
-        starts = [0, *(found.end() for found in _LINE_END.finditer(self._text, 0, index))]
+        starts = [0, *(match.end() for match in _LINE_END.finditer(self._text, 0, index))]
         start = starts[-1] + (len(starts) == 1 and self._text.startswith("\ufeff"))
         after = _LINE_END.search(self._text, index)
         line = self._text[start : after.start() if after else len(self._text)]
         column = max(index - start, 0)
         length = max(min(end - index, len(line.rstrip()) - column), 1)
-        return Problem(self.name, said, line=len(starts), column=column + 1, length=length, text=line)
+        return Problem(self.name, sentence, line=len(starts), column=column + 1, length=length, text=line)
 
 
 class _Checked:
@@ -263,7 +263,7 @@ class _Checked:
         if isinstance(node, yaml.ScalarNode):
             self._scalar(node)
         self._open.add(id(node))
-        below = sum(self.nodes(one, depth + 1) for one in self._parts(node))
+        below = sum(self.nodes(part, depth + 1) for part in self._parts(node))
         self._open.remove(id(node))
         if below > _MOST_NODES:
             raise self._wrong(node, "its aliases make it too large; use fewer of them")
@@ -279,10 +279,10 @@ class _Checked:
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in keys and len(self.twice) < MOST_PROBLEMS:
-                    said = f"key {key.value!r} is there twice in one mapping; keep one of them"
-                    self.twice.append(self._whole.problem(key.start_mark, key.end_mark, said))
+                    sentence = f"key {key.value!r} is there twice in one mapping; keep one of them"
+                    self.twice.append(self._whole.problem(key.start_mark, key.end_mark, sentence))
                 keys.add((key.tag, key.value))
-        return [one for pair in node.value for one in pair]
+        return [part for pair in node.value for part in pair]
 
     def _scalar(self, node: yaml.ScalarNode) -> None:
         """`UsageError` for one that is none of its tag, such as the date 2026-13-45, or that no file can hold."""
@@ -293,15 +293,15 @@ class _Checked:
             value = self._loader.construct_object(node)
             if isinstance(value, int) and value.bit_length() > _MOST_BITS:
                 shown = f"{node.value[:40]}..."
-                said = f"{shown!r} is a number of more than {_MOST_BITS} bits; write a smaller one"
-                self.problems.append(self._whole.problem(node.start_mark, node.end_mark, said))
+                sentence = f"{shown!r} is a number of more than {_MOST_BITS} bits; write a smaller one"
+                self.problems.append(self._whole.problem(node.start_mark, node.end_mark, sentence))
         except UnicodeEncodeError as error:
             raise self._wrong(node, f"{node.value[:40]!r} has half of a character; take it out") from error
         except (ValueError, AttributeError, LookupError, ArithmeticError):  # as of PyYAML's constructors
             kind = node.tag.rsplit(":", 1)[-1]
             shown = node.value if len(node.value) <= 40 else f"{node.value[:40]}..."
-            said = f"{shown!r} is read as {kind}, and is none; write it in quotes"
-            self.problems.append(self._whole.problem(node.start_mark, node.end_mark, said))
+            sentence = f"{shown!r} is read as {kind}, and is none; write it in quotes"
+            self.problems.append(self._whole.problem(node.start_mark, node.end_mark, sentence))
 
-    def _wrong(self, node: yaml.Node, said: str) -> UsageError:
-        return UsageError.of([self._whole.problem(node.start_mark, node.end_mark, said)])
+    def _wrong(self, node: yaml.Node, sentence: str) -> UsageError:
+        return UsageError.of([self._whole.problem(node.start_mark, node.end_mark, sentence)])

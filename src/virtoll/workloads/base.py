@@ -255,12 +255,12 @@ class Workload(ABC, Generic[P_co]):
         self.parameters: Final = parameters
 
     @classmethod
-    def with_parameters(cls, given: object) -> Self:
+    def with_parameters(cls, parameters: object) -> Self:
         """The workload with these parameters: as a file has them, or as its model.
 
         Raises pydantic's ``ValidationError`` for values that are not allowed, and for another workload's model.
         """
-        return cls(cls.parameter_model.model_validate(given))
+        return cls(cls.parameter_model.model_validate(parameters))
 
     def needs(self) -> Needs:
         """What a guest must have for it; by default nothing but the image."""

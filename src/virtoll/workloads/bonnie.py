@@ -120,16 +120,16 @@ class Bonnie(DiskWorkload[BonnieParameters]):
 
     def native_seconds(self) -> float:
         """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files; a system call a character."""
-        wanted = self.parameters
-        most = wanted.processes * _CHARACTERS_BYTES  # each of its own file
-        characters = 2 * min(wanted.file_bytes, most) if wanted.per_character else 0
-        small = wanted.small_files * (1e-4 + wanted.small_file_bytes / 3e8)
-        return 1.0 + 4 * wanted.file_bytes / 3e8 + small + characters * _CHARACTER_SECONDS
+        parameters = self.parameters
+        most = parameters.processes * _CHARACTERS_BYTES  # each of its own file
+        characters = 2 * min(parameters.file_bytes, most) if parameters.per_character else 0
+        small = parameters.small_files * (1e-4 + parameters.small_file_bytes / 3e8)
+        return 1.0 + 4 * parameters.file_bytes / 3e8 + small + characters * _CHARACTER_SECONDS
 
     def data_bytes(self) -> int:
         """The large file, removed before the small ones are made; a block for each of those at least."""
-        wanted = self.parameters
-        return max(int(wanted.file_bytes), wanted.small_files * (int(wanted.small_file_bytes) + 8192))
+        parameters = self.parameters
+        return max(int(parameters.file_bytes), parameters.small_files * (int(parameters.small_file_bytes) + 8192))
 
     def deadline_seconds(self) -> float:
         """As of all programs; shorter where several wait for each other, which one that fails keeps waiting."""
@@ -147,23 +147,24 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         return [*start, *self._process(f"{bench.data.path}/{_EACH}", _EACH)]
 
     def _process(self, folder: str, name: str) -> list[str]:
-        wanted = self.parameters
+        parameters = self.parameters
         mebibytes, files = (
-            whole // wanted.processes for whole in (int(wanted.file_bytes) // _MIB, wanted.small_files // _FILES_UNIT)
+            whole // parameters.processes
+            for whole in (int(parameters.file_bytes) // _MIB, parameters.small_files // _FILES_UNIT)
         )
-        several = wanted.processes > 1
-        seeks = f":{_SEEKS // wanted.processes}:{_SEEKERS}" if several else ""
+        several = parameters.processes > 1
+        seeks = f":{_SEEKS // parameters.processes}:{_SEEKERS}" if several else ""
         return [
             "bonnie++",
             "-q",
-            *([] if wanted.per_character else ["-f"]),
+            *([] if parameters.per_character else ["-f"]),
             *(["-y", "s"] if several else []),
             "-d",
             folder,
             "-s",
-            f"{mebibytes}:{int(wanted.chunk_bytes)}{seeks}",
+            f"{mebibytes}:{int(parameters.chunk_bytes)}{seeks}",
             "-n",
-            f"{files}:{int(wanted.small_file_bytes)}:{int(wanted.small_file_bytes)}" if files else "0",
+            f"{files}:{int(parameters.small_file_bytes)}:{int(parameters.small_file_bytes)}" if files else "0",
             "-r",
             str(mebibytes // 2),
             *_AS_ROOT,
@@ -197,12 +198,12 @@ class Bonnie(DiskWorkload[BonnieParameters]):
                 with contextlib.suppress(GuestError):
                     attempt(bench.guest, ["bonnie++", "-p", "-1", *_AS_ROOT])
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """Its rates and latencies by the guest's clock; none of a step that took less than half a second."""
-        wanted = self.parameters
-        if wanted.processes == 1:
-            return parse(said.output, per_character=wanted.per_character)
-        return together(parse_all(said.output, wanted.processes, per_character=wanted.per_character))
+        parameters = self.parameters
+        if parameters.processes == 1:
+            return parse(program.output, per_character=parameters.per_character)
+        return together(parse_all(program.output, parameters.processes, per_character=parameters.per_character))
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did, and what it left."""
@@ -215,9 +216,9 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         Version 2.00a obeys a chunk and reports none.
         """
         del prepared
-        wanted = self.parameters
-        chunk_bytes = None if figures["chunk_bytes"] is None else int(wanted.chunk_bytes)
-        return _done(int(wanted.file_bytes), chunk_bytes, wanted.small_files, 0)
+        parameters = self.parameters
+        chunk_bytes = None if figures["chunk_bytes"] is None else int(parameters.chunk_bytes)
+        return _done(int(parameters.file_bytes), chunk_bytes, parameters.small_files, 0)
 
 
 def parse(output: str, *, per_character: bool = False) -> Figures:
@@ -231,10 +232,10 @@ def parse(output: str, *, per_character: bool = False) -> Figures:
 
 def parse_all(output: str, processes: int, *, per_character: bool = False) -> list[Figures]:
     """The same of each of several processes, whose names are their numbers; in their order."""
-    found = {report.split(",")[2]: report for report in _reports(output)}
-    if set(found) != {str(number) for number in range(processes)} or len(_reports(output)) != processes:
+    by_process = {report.split(",")[2]: report for report in _reports(output)}
+    if set(by_process) != {str(number) for number in range(processes)} or len(_reports(output)) != processes:
         raise ValueError(f"no line of each of {processes} processes: {output[-80:]!r}")
-    return [_read(found[str(number)], output, per_character) for number in range(processes)]
+    return [_read(by_process[str(number)], output, per_character) for number in range(processes)]
 
 
 def together(each: Sequence[Figures]) -> Figures:
@@ -249,9 +250,9 @@ def together(each: Sequence[Figures]) -> Figures:
     slowest, longest = _over(each, rates, min), _over(each, latencies, max)
     return {
         "version": each[0]["version"],
-        "file_bytes": sum(one["file_bytes"] for one in each),
+        "file_bytes": sum(process["file_bytes"] for process in each),
         "chunk_bytes": each[0]["chunk_bytes"],
-        "small_files": sum(one["small_files"] for one in each),
+        "small_files": sum(process["small_files"] for process in each),
         **{name: None if rate is None else rate * len(each) for name, rate in slowest.items()},
         **longest,
         "processes": list(each),
@@ -262,7 +263,7 @@ def _over(
     each: Sequence[Figures], names: Sequence[str], choose: Callable[[Sequence[float]], float]
 ) -> dict[str, float | None]:
     """Of each name the value that is chosen of those that there are."""
-    there = {name: [one[name] for one in each if one[name] is not None] for name in names}
+    there = {name: [process[name] for process in each if process[name] is not None] for name in names}
     return {name: choose(values) if values else None for name, values in there.items()}
 
 

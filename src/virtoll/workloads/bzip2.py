@@ -57,15 +57,15 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
 
     def data_bytes(self) -> int:
         """The file and its compressed form, if they are on a disk; packed data become 0.5 % larger."""
-        wanted = self.parameters
-        return int(2.02 * wanted.size_bytes) + 2**20 if wanted.files == "disk" else 0
+        parameters = self.parameters
+        return int(2.02 * parameters.size_bytes) + 2**20 if parameters.files == "disk" else 0
 
     def needs(self) -> Needs:
         """In memory: the file and its compressed form, in /tmp, which in a machine is at most half of it."""
-        wanted = self.parameters
-        if wanted.files == "disk":
+        parameters = self.parameters
+        if parameters.files == "disk":
             return Needs(memory_bytes=64 * 2**20, data_bytes=self.data_bytes())
-        return Needs(memory_bytes=max(64 * 2**20, int(2 * 2.02 * wanted.size_bytes)))
+        return Needs(memory_bytes=max(64 * 2**20, int(2 * 2.02 * parameters.size_bytes)))
 
     def measure(self, bench: Bench) -> Measurement:
         """What is in memory is gone after a trial that failed, too."""
@@ -84,9 +84,9 @@ class Bzip2(DiskWorkload[Bzip2Parameters]):
         make_packed(guest, file, int(self.parameters.size_bytes), seconds)
         return sha256(guest, file, seconds)
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """Bytes in and out."""
-        return parse(said.complaints)
+        return parse(program.complaints)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """Unpack it and hash what comes out."""

@@ -70,27 +70,27 @@ class ContextSwitch(TimedJobWorkload[ContextSwitchParameters]):
 
     def native_seconds(self) -> float:
         """About 3 us a switch and 5 GB/s of the working sets, all rings on one CPU; then the pipes of one alone."""
-        wanted = self.parameters
-        hops = (wanted.workers + 1) * wanted.laps * wanted.processes
-        return hops * (3e-6 + int(wanted.working_set_bytes) / 5e9)
+        parameters = self.parameters
+        hops = (parameters.workers + 1) * parameters.laps * parameters.processes
+        return hops * (3e-6 + int(parameters.working_set_bytes) / 5e9)
 
     def needs(self) -> Needs:
         """Every process's own memory."""
-        wanted = self.parameters
-        processes = wanted.workers * wanted.processes
-        return Needs(_SLACK_BYTES + processes * (int(wanted.working_set_bytes) + _PROCESS_BYTES))
+        parameters = self.parameters
+        processes = parameters.workers * parameters.processes
+        return Needs(_SLACK_BYTES + processes * (int(parameters.working_set_bytes) + _PROCESS_BYTES))
 
     def job_parameters(self, bench: Bench) -> dict[str, object]:
         """In laps."""
         del bench
-        wanted = self.parameters
-        ring = {"processes": wanted.processes, "working_set_bytes": int(wanted.working_set_bytes)}
-        return {**ring, "laps": wanted.laps, "workers": wanted.workers}
+        parameters = self.parameters
+        ring = {"processes": parameters.processes, "working_set_bytes": int(parameters.working_set_bytes)}
+        return {**ring, "laps": parameters.laps, "workers": parameters.workers}
 
     def expected_check(self) -> str | None:
         """Every process of every ring, every lap."""
-        wanted = self.parameters
-        return str(wanted.laps * wanted.processes * wanted.workers)
+        parameters = self.parameters
+        return str(parameters.laps * parameters.processes * parameters.workers)
 
     def figures(self, result: Mapping[str, Any]) -> Figures:
         """``switch_time``: ns a switch, of the median lap, without what the median lap of the pipes alone took."""

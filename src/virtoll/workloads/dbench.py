@@ -57,13 +57,13 @@ class Dbench(DiskWorkload[DbenchParameters]):
 
     def native_seconds(self) -> float:
         """As long as it is asked to, and its load file read and its files removed."""
-        wanted = self.parameters
-        return wanted.seconds + 0.5 + 0.05 * wanted.clients
+        parameters = self.parameters
+        return parameters.seconds + 0.5 + 0.05 * parameters.clients
 
     def estimate_seconds(self, slowdown: float) -> float:
         """Its own time does not grow with the platform's slowdown."""
-        wanted = self.parameters
-        return wanted.seconds + (1.0 + 0.05 * wanted.clients) * slowdown
+        parameters = self.parameters
+        return parameters.seconds + (1.0 + 0.05 * parameters.clients) * slowdown
 
     def data_bytes(self) -> int:
         """A client's files take up to 32 MiB."""
@@ -71,18 +71,18 @@ class Dbench(DiskWorkload[DbenchParameters]):
 
     def command(self, bench: Bench) -> list[str]:
         """The paper's command, with the load file that Debian ships."""
-        wanted = self.parameters
-        flush = ["-F"] if wanted.synced else []
+        parameters = self.parameters
+        flush = ["-F"] if parameters.synced else []
         return [
             "dbench",
             "-t",
-            str(wanted.seconds),
+            str(parameters.seconds),
             "-D",
             bench.data.path,
             "-c",
             _LOAD,
             *flush,
-            str(wanted.clients),
+            str(parameters.clients),
         ]
 
     def prepare(self, bench: Bench) -> str | None:
@@ -102,9 +102,9 @@ class Dbench(DiskWorkload[DbenchParameters]):
             "this kernel wakes them; take this workload out"
         )
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """Throughput, the number of each operation, latencies; all by the guest's clock."""
-        return parse(said.output)
+        return parse(program.output)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did."""

@@ -63,36 +63,36 @@ class Dd(DiskWorkload[DdParameters]):
 
     def native_seconds(self) -> float:
         """About 600 000 blocks a second."""
-        wanted = self.parameters
-        return wanted.size_bytes / wanted.block_bytes / _NATIVE_BLOCKS_PER_SECOND
+        parameters = self.parameters
+        return parameters.size_bytes / parameters.block_bytes / _NATIVE_BLOCKS_PER_SECOND
 
     def data_bytes(self) -> int:
         """The image and its copy; nothing for zeros."""
-        wanted = self.parameters
-        return 2 * int(wanted.size_bytes) if wanted.source == "image" else 0
+        parameters = self.parameters
+        return 2 * int(parameters.size_bytes) if parameters.source == "image" else 0
 
     def command(self, bench: Bench) -> list[str]:
         """``dd if=... of=...``, with the block size written out."""
-        wanted = self.parameters
-        flush = ["conv=fsync"] if wanted.synced else []
-        if wanted.source == "zeros":
-            count = int(wanted.size_bytes) // int(wanted.block_bytes)
-            return ["dd", "if=/dev/zero", "of=/dev/null", f"bs={int(wanted.block_bytes)}", f"count={count}"]
+        parameters = self.parameters
+        flush = ["conv=fsync"] if parameters.synced else []
+        if parameters.source == "zeros":
+            count = int(parameters.size_bytes) // int(parameters.block_bytes)
+            return ["dd", "if=/dev/zero", "of=/dev/null", f"bs={int(parameters.block_bytes)}", f"count={count}"]
         image, copy = _files(bench)
-        return ["dd", f"if={image}", f"of={copy}", f"bs={int(wanted.block_bytes)}", *flush]
+        return ["dd", f"if={image}", f"of={copy}", f"bs={int(parameters.block_bytes)}", *flush]
 
     def prepare(self, bench: Bench) -> str | None:
         """Make the image: the kernel's source as Debian packs it, as often as is needed; returns its hash."""
-        wanted = self.parameters
-        if wanted.source == "zeros":
-            return f"{int(wanted.size_bytes)} bytes"
+        parameters = self.parameters
+        if parameters.source == "zeros":
+            return f"{int(parameters.size_bytes)} bytes"
         seconds, (image, _) = self.deadline_seconds(), _files(bench)
-        make_packed(bench.guest, image, int(wanted.size_bytes), seconds)
+        make_packed(bench.guest, image, int(parameters.size_bytes), seconds)
         return sha256(bench.guest, image, seconds)
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """Blocks and bytes; seconds and rate by the guest's clock."""
-        return parse(said.complaints)
+        return parse(program.complaints)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """The copy's hash, or dd's own count."""

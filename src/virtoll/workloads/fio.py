@@ -91,9 +91,9 @@ class Fio(DiskWorkload[FioParameters]):
 
     def native_seconds(self) -> float:
         """The slower of 8 000 requests and 200 MB a second, and as much for laying the file out."""
-        wanted = self.parameters
-        requests = wanted.size_bytes / wanted.block_bytes / _NATIVE_OPERATIONS_PER_SECOND
-        return 0.3 + requests + 2 * wanted.size_bytes / _NATIVE_BYTES_PER_SECOND
+        parameters = self.parameters
+        requests = parameters.size_bytes / parameters.block_bytes / _NATIVE_OPERATIONS_PER_SECOND
+        return 0.3 + requests + 2 * parameters.size_bytes / _NATIVE_BYTES_PER_SECOND
 
     def data_bytes(self) -> int:
         """The file."""
@@ -101,9 +101,9 @@ class Fio(DiskWorkload[FioParameters]):
 
     def needs(self) -> Needs:
         """Room, the engine, and O_DIRECT that is heeded."""
-        wanted = self.parameters
-        features = {"io-uring"} if wanted.engine == "io_uring" else set()
-        features |= {"direct-io"} if wanted.direct else set()
+        parameters = self.parameters
+        features = {"io-uring"} if parameters.engine == "io_uring" else set()
+        features |= {"direct-io"} if parameters.direct else set()
         return Needs(data_bytes=self.data_bytes(), features=frozenset(features))
 
     def command(self, bench: Bench) -> list[str]:
@@ -111,26 +111,26 @@ class Fio(DiskWorkload[FioParameters]):
 
         Several jobs are reported as one, with the sums of what they did.
         """
-        wanted = self.parameters
-        if wanted.jobs == 1:
-            return _command(bench, wanted)
-        part = int(wanted.size_bytes) // wanted.jobs
-        together = [f"--numjobs={wanted.jobs}", f"--offset_increment={part}", "--group_reporting"]
-        return [*_command(bench, wanted.model_copy(update={"size_bytes": part})), *together]
+        parameters = self.parameters
+        if parameters.jobs == 1:
+            return _command(bench, parameters)
+        part = int(parameters.size_bytes) // parameters.jobs
+        together = [f"--numjobs={parameters.jobs}", f"--offset_increment={part}", "--group_reporting"]
+        return [*_command(bench, parameters.model_copy(update={"size_bytes": part})), *together]
 
     def prepare(self, bench: Bench) -> str | None:
         """Try what the guest may lack, then lay the file out, whatever the pattern: its blocks are there already."""
-        wanted = self.parameters
-        if wanted.direct:
+        parameters = self.parameters
+        if parameters.direct:
             require_direct(bench)
-        if wanted.engine in ("libaio", "io_uring"):
-            _require_engine(bench, wanted)
-        run(bench.guest, [*_command(bench, wanted), "--create_only=1"], self.deadline_seconds())
+        if parameters.engine in ("libaio", "io_uring"):
+            _require_engine(bench, parameters)
+        run(bench.guest, [*_command(bench, parameters), "--create_only=1"], self.deadline_seconds())
         return None
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """Bytes, requests, rates and latencies by the guest's clock."""
-        return parse(said.output)
+        return parse(program.output)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What fio counted."""
@@ -149,8 +149,8 @@ def parse(output: str) -> Figures:
     """
     start = output.find("{\n")
     try:
-        found, _ = json.JSONDecoder().raw_decode(output[max(start, 0) :])
-        (job,) = found["jobs"]
+        document, _ = json.JSONDecoder().raw_decode(output[max(start, 0) :])
+        (job,) = document["jobs"]
         sides = [job[side] for side in ("read", "write") if job[side]["total_ios"]]
         requests = sum(side["total_ios"] for side in sides)
         return {
@@ -171,18 +171,18 @@ def parse(output: str) -> Figures:
         raise ValueError(f"it is no report of fio 3 in JSON ({type(error).__name__}: {error})") from error
 
 
-def _command(bench: Bench, wanted: FioParameters) -> list[str]:
+def _command(bench: Bench, parameters: FioParameters) -> list[str]:
     return [
         "fio",
         "--name=virtoll",
         f"--filename={bench.data.path}/{_FILE}",
-        f"--rw={wanted.pattern}",
-        f"--size={int(wanted.size_bytes)}",
-        f"--bs={int(wanted.block_bytes)}",
-        f"--ioengine={wanted.engine}",
-        f"--iodepth={wanted.depth}",
-        f"--direct={int(wanted.direct)}",
-        f"--end_fsync={int(wanted.synced)}",
+        f"--rw={parameters.pattern}",
+        f"--size={int(parameters.size_bytes)}",
+        f"--bs={int(parameters.block_bytes)}",
+        f"--ioengine={parameters.engine}",
+        f"--iodepth={parameters.depth}",
+        f"--direct={int(parameters.direct)}",
+        f"--end_fsync={int(parameters.synced)}",
         "--overwrite=1",
         "--fallocate=none",
         "--invalidate=0",
@@ -193,13 +193,13 @@ def _command(bench: Bench, wanted: FioParameters) -> list[str]:
     ]
 
 
-def _require_engine(bench: Bench, wanted: FioParameters) -> None:
+def _require_engine(bench: Bench, parameters: FioParameters) -> None:
     """One block by the engine; ``GuestCannot`` where the guest's kernel has it not, or a filter forbids it."""
     file = f"{bench.data.path}/virtoll-engine"
-    block = {"pattern": "write", "size_bytes": wanted.block_bytes, "depth": 1}
-    argv = [word for word in _command(bench, wanted.model_copy(update=block)) if not word.startswith("--filename=")]
-    said = attempt(bench.guest, [*argv, f"--filename={file}"])
+    block = {"pattern": "write", "size_bytes": parameters.block_bytes, "depth": 1}
+    argv = [word for word in _command(bench, parameters.model_copy(update=block)) if not word.startswith("--filename=")]
+    program = attempt(bench.guest, [*argv, f"--filename={file}"])
     run(bench.guest, ["rm", "-f", file])
-    lines = [line.strip() for line in f"{said.complaints}\n{said.output}".splitlines() if _ABSENT.search(line)]
-    if said.status != 0 and lines:
-        raise GuestCannot(f"this guest has no {wanted.engine}: {lines[0][:200]}; choose engine: psync")
+    lines = [line.strip() for line in f"{program.complaints}\n{program.output}".splitlines() if _ABSENT.search(line)]
+    if program.status != 0 and lines:
+        raise GuestCannot(f"this guest has no {parameters.engine}: {lines[0][:200]}; choose engine: psync")

@@ -81,11 +81,11 @@ class ForwardParameters(SweepParameters):
 
     @model_validator(mode="before")
     @classmethod
-    def _goes_all_over_the_table(cls, given: Any) -> Any:
+    def _goes_all_over_the_table(cls, values: Any) -> Any:
         """A table that one destination is looked up in would be measured as one route is."""
-        if isinstance(given, dict) and given.get("routes") and "destinations" not in given:
-            return {**given, "destinations": MOST_DESTINATIONS}
-        return given
+        if isinstance(values, dict) and values.get("routes") and "destinations" not in values:
+            return {**values, "destinations": MOST_DESTINATIONS}
+        return values
 
     @model_validator(mode="after")
     def _has_a_table_for_them(self) -> Self:
@@ -115,14 +115,17 @@ class Forward(Workload[ForwardParameters]):
 
     def needs(self) -> Needs:
         """The links of its sources, and room for the table."""
-        wanted = self.parameters
-        memory_bytes = table_memory_bytes(wanted.routes) if wanted.routes else 0
-        return Needs(memory_bytes, sources=wanted.sources, sinks=wanted.egress_links, mtu_bytes=wanted.mtu_bytes)
+        parameters = self.parameters
+        memory_bytes = table_memory_bytes(parameters.routes) if parameters.routes else 0
+        return Needs(
+            memory_bytes, sources=parameters.sources, sinks=parameters.egress_links, mtu_bytes=parameters.mtu_bytes
+        )
 
     def estimate_seconds(self, slowdown: float) -> float:
         """The sweep, the points for the CPU time, and loading the table."""
-        wanted = self.parameters
-        return sweep_seconds(wanted, slowdown) + metered_seconds(wanted) + table_seconds(wanted.routes, slowdown)
+        parameters = self.parameters
+        seconds = sweep_seconds(parameters, slowdown) + metered_seconds(parameters)
+        return seconds + table_seconds(parameters.routes, slowdown)
 
     def warm_up_seconds(self, slowdown: float) -> float:
         """One point, and the table."""
@@ -137,9 +140,9 @@ class Forward(Workload[ForwardParameters]):
         return self._measure(bench, first_point, metered=False)
 
     def _measure(self, bench: Bench, points_of: Points, *, metered: bool) -> Measurement:
-        wanted = self.parameters
-        with routing(bench, wanted), routing_table(bench, _table(wanted), wanted) as table:
-            points = points_of(wanted, lambda rate: self.point(bench, rate))
+        parameters = self.parameters
+        with routing(bench, parameters), routing_table(bench, _table(parameters), parameters) as table:
+            points = points_of(parameters, lambda rate: self.point(bench, rate))
             cpu = self._cpu_points(bench, points) if metered else None
         measured = Measurement(points=points, cpu_points=cpu, problem=unbalanced([*points, *(cpu or ())]))
         if table is None:
@@ -148,34 +151,36 @@ class Forward(Workload[ForwardParameters]):
         return replace(measured, result={"routing_table": table.record}, check=table.check, problem=problem)
 
     def _cpu_points(self, bench: Bench, points: Sequence[MeasuredPoint]) -> list[MeasuredPoint] | None:
-        wanted = self.parameters
-        if not wanted.cpu_milliseconds or not bench.cpus:
+        parameters = self.parameters
+        if not parameters.cpu_milliseconds or not bench.cpus:
             return None
-        stream, length_ns = stream_through(bench, wanted, _table(wanted)), wanted.cpu_milliseconds * 1_000_000
-        meter = Meter(bench.peer, stream, wanted, bench.cpus, bench.next_tag, length_ns)
-        return meter.points_below(points, wanted.cpu_rate_frames_per_second) or None
+        stream = stream_through(bench, parameters, _table(parameters))
+        length_ns = parameters.cpu_milliseconds * 1_000_000
+        meter = Meter(bench.peer, stream, parameters, bench.cpus, bench.next_tag, length_ns)
+        return meter.points_below(points, parameters.cpu_rate_frames_per_second) or None
 
     def point(self, bench: Bench, rate: float | None) -> MeasuredPoint:
         """One point of the sweep, at a rate of each source or flat out."""
-        wanted = self.parameters
-        return point_between_hops(bench, stream_through(bench, wanted, _table(wanted)), wanted, wanted.point_ns, rate)
+        parameters = self.parameters
+        stream = stream_through(bench, parameters, _table(parameters))
+        return point_between_hops(bench, stream, parameters, parameters.point_ns, rate)
 
 
-def metered_seconds(wanted: ForwardParameters) -> float:
+def metered_seconds(parameters: ForwardParameters) -> float:
     """The two points for the CPU time."""
-    return 2 * (wanted.cpu_milliseconds / 1000 + BESIDES_SECONDS) if wanted.cpu_milliseconds else 0.0
+    return 2 * (parameters.cpu_milliseconds / 1000 + BESIDES_SECONDS) if parameters.cpu_milliseconds else 0.0
 
 
 def point_between_hops(
-    bench: Bench, stream: TrafficStream, wanted: FrameParameters, duration_ns: int, rate: float | None
+    bench: Bench, stream: TrafficStream, parameters: FrameParameters, duration_ns: int, rate: float | None
 ) -> MeasuredPoint:
     """One point at a rate of each source, or flat out, between two readings of its hops."""
     before = bench.hops.read()
     with bench.timekeeper.measuring():
-        point = send(bench.peer, stream, wanted, bench.next_tag(), duration_ns, rate, histograms=True)
+        point = send(bench.peer, stream, parameters, bench.next_tag(), duration_ns, rate, histograms=True)
     after = bench.hops.read()
     hops = bench.hops.hops(
-        before, after, wanted.sources, sinks=wanted.egress_links, both_directions=wanted.both_directions
+        before, after, parameters.sources, sinks=parameters.egress_links, both_directions=parameters.both_directions
     )
     return replace(point, beside={**point.beside, "hops": hops, "surroundings": surroundings(before, after)})
 
@@ -197,9 +202,9 @@ def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) 
 
 def lane(link: Link, sink: Link, shape: FrameShape) -> Lane:
     """A source that sends such frames on a link, to the peer's address on another, the ``sink``'s."""
-    source, target = (one.ends(shape.ip_version, tagged=shape.tagged).peer for one in (link, sink))
+    source, target = (end_link.ends(shape.ip_version, tagged=shape.tagged).peer for end_link in (link, sink))
     return Lane(link.peer_interface, link.peer_mac, link.peer_next_hop_mac, source, target)
 
 
-def _table(wanted: ForwardParameters) -> Table | None:
-    return Table(wanted.routes, wanted.routes_seed) if wanted.routes else None
+def _table(parameters: ForwardParameters) -> Table | None:
+    return Table(parameters.routes, parameters.routes_seed) if parameters.routes else None

@@ -37,7 +37,7 @@ class Meter:
 
     def points(self, rate: float) -> list[MeasuredPoint]:
         """A point with few frames, and one with many: at this rate of each source."""
-        return [self._point(one) for one in (rate / FEW, rate)]
+        return [self._point(frames_per_second) for frames_per_second in (rate / FEW, rate)]
 
     def points_below(self, swept: Sequence[MeasuredPoint], most: float) -> list[MeasuredPoint]:
         """The same at half of the largest rate of a source that a sweep forwarded, at ``most``, or at the next less.

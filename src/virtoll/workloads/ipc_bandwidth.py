@@ -83,20 +83,20 @@ class IpcBandwidth(TimedJobWorkload[IpcBandwidthParameters]):
 
     def native_seconds(self) -> float:
         """By the channel: 1.5 to 4 GB/s, of all pairs together."""
-        wanted = self.parameters
-        return wanted.workers * int(wanted.size_bytes) / _NATIVE_BYTES_PER_SECOND[wanted.channel]
+        parameters = self.parameters
+        return parameters.workers * int(parameters.size_bytes) / _NATIVE_BYTES_PER_SECOND[parameters.channel]
 
     def needs(self) -> Needs:
         """The chunks that the processes of all pairs hold."""
-        wanted = self.parameters
-        return Needs(_SLACK_BYTES + wanted.workers * _CHUNKS_HELD * int(wanted.chunk_bytes))
+        parameters = self.parameters
+        return Needs(_SLACK_BYTES + parameters.workers * _CHUNKS_HELD * int(parameters.chunk_bytes))
 
     def expected_check(self) -> str | None:
         """By each pair the pattern for every word but the first of each chunk, and those: 0, 1, 2 and so on."""
-        wanted = self.parameters
-        chunks = int(wanted.size_bytes) // int(wanted.chunk_bytes)
-        patterns = int(wanted.size_bytes) // _WORD_BYTES - chunks
-        return str(wanted.workers * (patterns * PATTERN + chunks * (chunks - 1) // 2) % 2**64)
+        parameters = self.parameters
+        chunks = int(parameters.size_bytes) // int(parameters.chunk_bytes)
+        patterns = int(parameters.size_bytes) // _WORD_BYTES - chunks
+        return str(parameters.workers * (patterns * PATTERN + chunks * (chunks - 1) // 2) % 2**64)
 
     def measure(self, bench: Bench) -> Measurement:
         """``bandwidth``: of all pairs and repeats, bytes/s by the outside clock; None where that is not known."""

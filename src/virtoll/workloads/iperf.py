@@ -62,12 +62,12 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
 
     def measure(self, bench: Bench) -> Measurement:
         """The server listens, the guest's client runs between its marks, and both say what they sent or received."""
-        wanted = self.parameters
-        seconds = 60.0 + 20 * _seconds(wanted)
-        with far_end(bench, wanted) as end:
-            programs, server = end.require_programs(), server_command(wanted)
+        parameters = self.parameters
+        seconds = 60.0 + 20 * _seconds(parameters)
+        with far_end(bench, parameters) as end:
+            programs, server = end.require_programs(), server_command(parameters)
             with serving(programs, server, _LOG, ListeningPort("udp", _PORT).listening(), _READY_SECONDS) as finish:
-                argv = client_command(wanted, end)
+                argv = client_command(parameters, end)
                 run(bench.guest, [argv[0], "--version"], ok=(0, 1))  # into the page cache; it ends so with 1
                 timed, client, problem = time_program(bench, argv, seconds)
                 there = finish(seconds if problem is None else 0)
@@ -83,13 +83,13 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
         }
         if problem is not None:
             return Measurement(timed.clock, result, None, None, problem)
-        sending, receiving = (client, there) if wanted.direction == "from-guest" else (there, client)
+        sending, receiving = (client, there) if parameters.direction == "from-guest" else (there, client)
         try:
-            books = _books(wanted, sending, receiving)
+            books = _books(parameters, sending, receiving)
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what iperf printed cannot be read: {error}")
         result["figures"] = books.figures()
-        check, problem = compared(books.value(wanted), _expected(wanted), timed.problem)
+        check, problem = compared(books.value(parameters), _expected(parameters), timed.problem)
         return Measurement(timed.clock, result, check, None, problem)
 
 
@@ -127,21 +127,21 @@ class Books:
             "jitter_ms": self.received.jitter_ms,
         }
 
-    def value(self, wanted: IperfUdpParameters) -> str:
+    def value(self, parameters: IperfUdpParameters) -> str:
         """``_expected`` where all asked for was sent and no more arrived than that."""
-        surplus = self.sent_datagrams - wanted.datagrams
+        surplus = self.sent_datagrams - parameters.datagrams
         if not 0 <= surplus <= _SURPLUS_DATAGRAMS:
             return f"{self.sent_datagrams} sent"
         if not 0 < self.received_datagrams <= self.sent_datagrams:
             return f"{self.received_datagrams} received of {self.sent_datagrams} sent"
-        return _expected(wanted)
+        return _expected(parameters)
 
 
-def _expected(wanted: IperfUdpParameters) -> str:
-    return f"{wanted.datagrams} sent"
+def _expected(parameters: IperfUdpParameters) -> str:
+    return f"{parameters.datagrams} sent"
 
 
-def server_command(wanted: IperfUdpParameters) -> list[str]:
+def server_command(parameters: IperfUdpParameters) -> list[str]:
     """Serves one client and ends."""
     return [
         "iperf",
@@ -150,7 +150,7 @@ def server_command(wanted: IperfUdpParameters) -> list[str]:
         "--port",
         str(_PORT),
         "--len",
-        str(wanted.datagram_bytes),
+        str(parameters.datagram_bytes),
         "--parallel",
         "1",
         "--reportstyle",
@@ -158,7 +158,7 @@ def server_command(wanted: IperfUdpParameters) -> list[str]:
     ]
 
 
-def client_command(wanted: IperfUdpParameters, end: FarEnd) -> list[str]:
+def client_command(parameters: IperfUdpParameters, end: FarEnd) -> list[str]:
     """So many bytes at such a rate; ``--reverse``: the server sends them."""
     return [
         "iperf",
@@ -168,14 +168,14 @@ def client_command(wanted: IperfUdpParameters, end: FarEnd) -> list[str]:
         "--port",
         str(_PORT),
         "--len",
-        str(wanted.datagram_bytes),
+        str(parameters.datagram_bytes),
         "--bandwidth",
-        str(wanted.rate_bits_per_second),
+        str(parameters.rate_bits_per_second),
         "--num",
-        str(wanted.datagrams * wanted.datagram_bytes),
+        str(parameters.datagrams * parameters.datagram_bytes),
         "--reportstyle",
         "C",
-        *(["--reverse"] if wanted.direction == "to-guest" else []),
+        *(["--reverse"] if parameters.direction == "to-guest" else []),
     ]
 
 
@@ -186,24 +186,24 @@ def parse(output: str) -> Line:
     sending end total is -1.
     """
     rows = [line.split(",") for line in output.splitlines()]
-    found = [row for row in rows if len(row) == _FIELDS]
-    if not found:
+    reports = [row for row in rows if len(row) == _FIELDS]
+    if not reports:
         raise ValueError(f"no line of {_FIELDS} fields: {output.strip()[-120:]!r}")
-    row = found[-1]
+    row = reports[-1]
     total = int(row[11])
     sends = total < 0
     return Line(int(row[7]), int(row[8]), float(row[9]), None if sends else int(row[10]), None if sends else total)
 
 
-def _books(wanted: IperfUdpParameters, sending: ProgramOutput, receiving: ProgramOutput) -> Books:
+def _books(parameters: IperfUdpParameters, sending: ProgramOutput, receiving: ProgramOutput) -> Books:
     sent, received = parse(sending.output), parse(receiving.output)
     if sent.datagrams is not None:
         raise ValueError("the sending end printed no line of its own")
     if received.datagrams is None or received.lost_datagrams is None:
         raise ValueError("the receiving end printed no line of its own")
-    arrived = received.bytes // wanted.datagram_bytes
-    return Books(sent.bytes // wanted.datagram_bytes, arrived, sent, received)
+    arrived = received.bytes // parameters.datagram_bytes
+    return Books(sent.bytes // parameters.datagram_bytes, arrived, sent, received)
 
 
-def _seconds(wanted: IperfUdpParameters) -> float:
-    return wanted.datagrams * wanted.datagram_bytes * 8 / wanted.rate_bits_per_second
+def _seconds(parameters: IperfUdpParameters) -> float:
+    return parameters.datagrams * parameters.datagram_bytes * 8 / parameters.rate_bits_per_second

@@ -110,16 +110,16 @@ class KernelOperations(TimedJobWorkload[KernelOperationsParameters]):
 
     def native_seconds(self) -> float:
         """By the kind of operation."""
-        wanted = self.parameters
-        return KINDS[wanted.operation].native_seconds * wanted.numbers[0]
+        parameters = self.parameters
+        return KINDS[parameters.operation].native_seconds * parameters.numbers[0]
 
     def job_parameters(self, bench: Bench) -> dict[str, object]:
         """With the numbers that suit the kind."""
         del bench
-        wanted = self.parameters
-        operations, batch = wanted.numbers
-        sizes = {"operations": operations, "batch_operations": batch, "workers": wanted.workers}
-        return {"operation": wanted.operation, **sizes}
+        parameters = self.parameters
+        operations, batch = parameters.numbers
+        sizes = {"operations": operations, "batch_operations": batch, "workers": parameters.workers}
+        return {"operation": parameters.operation, **sizes}
 
     def expected_check(self) -> str | None:
         """Every operation, once by each worker."""

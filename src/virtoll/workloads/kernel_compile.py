@@ -266,9 +266,9 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
             return ["make", "--file", _makefile(folder), f"--jobs={self._jobs(bench)}", *_REPRODUCIBLE]
         return make_command(folder, self._size().targets, self._jobs(bench))
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """The objects that it compiled, by its own words: of the tree's own tools it says the whole path."""
-        objects = sorted({name.rpartition(f"/{KERNEL_SOURCE}/")[2] for name in _COMPILED.findall(said.output)})
+        objects = sorted({name.rpartition(f"/{KERNEL_SOURCE}/")[2] for name in _COMPILED.findall(program.output)})
         if not objects:
             raise ValueError("no object was compiled")
         return {"objects": objects}
@@ -279,12 +279,12 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         guest, tree = bench.guest, f"{folder}/{KERNEL_SOURCE}"
         listed = ["find", tree, "-name", "*.o", "-type", "f", "-size", "+0", "-printf", "%P\\n"]
         objects = set(run(guest, listed, 300.0, self.limit_bytes).splitlines())
-        found = f"{len(objects.intersection(figures['objects']))} objects"
+        compiled = f"{len(objects.intersection(figures['objects']))} objects"
         if size.beside:
-            return f"{found}, {_digest(run(guest, hash_command(folder, size.targets), 300.0))}"
+            return f"{compiled}, {_digest(run(guest, hash_command(folder, size.targets), 300.0))}"
         build = make_command(folder, size.targets, self._jobs(bench))
         again = run(guest, build, self.deadline_seconds(), self.limit_bytes)
-        return f"{found}, {_left(len(_COMPILED.findall(again)))}"
+        return f"{compiled}, {_left(len(_COMPILED.findall(again)))}"
 
     def _jobs(self, bench: Bench) -> int:
         return bench.vcpus if self.parameters.jobs == "vcpus" else self.parameters.jobs
@@ -324,8 +324,8 @@ def members_of(members: tuple[str, ...], machine: str) -> tuple[str, ...]:
 
 def unpack_command(folder: str, members: tuple[str, ...]) -> list[str]:
     """All of the archive, or the members that match."""
-    wanted = ["--wildcards", *(f"{KERNEL_SOURCE}/{member}" for member in members)] if members else []
-    return ["tar", "--extract", "--file", ARCHIVE, "--directory", folder, "--no-same-owner", *wanted]
+    patterns = ["--wildcards", *(f"{KERNEL_SOURCE}/{member}" for member in members)] if members else []
+    return ["tar", "--extract", "--file", ARCHIVE, "--directory", folder, "--no-same-owner", *patterns]
 
 
 def make_command(folder: str, targets: tuple[str, ...], jobs: int) -> list[str]:

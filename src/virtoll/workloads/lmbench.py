@@ -76,17 +76,17 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
 
     def native_seconds(self) -> float:
         """Each repetition's time, twice: how many operations fill it is found out first."""
-        wanted = self.parameters
-        return 0.2 + 2e-6 * (wanted.repetitions + 2) * wanted.repetition_microseconds
+        parameters = self.parameters
+        return 0.2 + 2e-6 * (parameters.repetitions + 2) * parameters.repetition_microseconds
 
     def command(self, bench: Bench) -> list[str]:
         """One process, no warm-up."""
         del bench
-        wanted = self.parameters
-        test = TESTS[wanted.operation]
-        settings = [text.format(microseconds=wanted.repetition_microseconds) for text in _SETTINGS]
+        parameters = self.parameters
+        test = TESTS[parameters.operation]
+        settings = [text.format(microseconds=parameters.repetition_microseconds) for text in _SETTINGS]
         path = f"{_FOLDER}/{test.program}"
-        return ["env", *settings, path, "-P", "1", "-W", "0", "-N", str(wanted.repetitions), *test.words]
+        return ["env", *settings, path, "-P", "1", "-W", "0", "-N", str(parameters.repetitions), *test.words]
 
     def prepare(self, bench: Bench) -> str | None:
         """Have the program in the guest's page cache; what it starts itself (fork-exec) as well."""
@@ -94,9 +94,9 @@ class Lmbench(ProgramWorkload[LmbenchParameters]):
         run(bench.guest, ["cat", f"{_FOLDER}/{test.program}", f"{_FOLDER}/hello"], 600.0, limit_bytes=0)
         return None
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """``operation_time``: ns an operation, by the guest's clock."""
-        name, microseconds = parse(said.complaints)
+        name, microseconds = parse(program.complaints)
         return {"operation_time": microseconds * 1e3, "measured": name}
 
     def check(self, bench: Bench, figures: Figures) -> str:

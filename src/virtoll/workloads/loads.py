@@ -106,8 +106,8 @@ def gone_still(samples: Sequence[Progress], window: tuple[int, int]) -> str | No
         return "it used no CPU time during the trial"
     limit_ns = max(_STILL_NS, (end - begin) // 2)
     since, longest_ns = begin, 0
-    for one, following in itertools.pairwise(covering):
-        if following.cpu_ns > one.cpu_ns:
+    for sample, following in itertools.pairwise(covering):
+        if following.cpu_ns > sample.cpu_ns:
             since = max(begin, following.monotonic_ns)
         else:
             longest_ns = max(longest_ns, min(following.monotonic_ns, end) - since)

@@ -82,7 +82,7 @@ class _Measurer:
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:
         """One trial, which may be longer than asked for; it counts by its real length."""
-        if sum(one.seconds for one in self.made) >= self.limit_seconds:
+        if sum(trial.seconds for trial in self.made) >= self.limit_seconds:
             raise _OutOfTimeError
         counted = self.trial(intended_load, intended_duration)
         self.made.append(counted)
@@ -108,9 +108,9 @@ def search(
     """
     from MLRsearch import Config, MultipleLossRatioSearch
 
-    wanted = {goal: _library_goal(goal) for goal in goals}
+    targets = {goal: _library_goal(goal) for goal in goals}
     config = Config(
-        goals=list(wanted.values()),
+        goals=list(targets.values()),
         max_load=loads[1],
         min_load=loads[0],
         search_duration_max=1e9,  # the measurer ends it
@@ -123,7 +123,7 @@ def search(
         controller.search(measurer=measurer)
     except _OutOfTimeError:
         in_time = False
-    return tuple(_found(goal, controller, own, measurer.made, in_time=in_time) for goal, own in wanted.items())
+    return tuple(_found(goal, controller, target, measurer.made, in_time=in_time) for goal, target in targets.items())
 
 
 def _library_goal(goal: Goal) -> Any:
@@ -142,8 +142,8 @@ def _library_goal(goal: Goal) -> Any:
     )
 
 
-def _found(goal: Goal, controller: Any, own: Any, made: Sequence[Counted], *, in_time: bool) -> Found:
-    bounds = controller.database.get_relevant_bounds(target=controller.scaling.goal_to_final_target[own])
+def _found(goal: Goal, controller: Any, target: Any, made: Sequence[Counted], *, in_time: bool) -> Found:
+    bounds = controller.database.get_relevant_bounds(target=controller.scaling.goal_to_final_target[target])
     lower, upper = _bound(bounds.clo, made), _bound(bounds.chi, made)
     conditional = None
     if bounds.clo is not None:
@@ -163,10 +163,10 @@ def _bound(stats: Any, made: Sequence[Counted]) -> Bound | None:
     if stats is None:
         return None
     load = float(stats)
-    return Bound(load, tuple(number for number, one in enumerate(made) if one.load == load))
+    return Bound(load, tuple(number for number, trial in enumerate(made) if trial.load == load))
 
 
 def _lost_too_much(goal: Goal, trials: Sequence[Counted]) -> bool:
     """Whether the load is above the goal by what was lost alone; else unsent frames bound it, and so the generator."""
-    lost = sum(one.seconds for one in trials if one.lost_share > goal.loss_ratio)
-    return lost > goal.exceed_ratio * sum(one.seconds for one in trials)
+    lost = sum(trial.seconds for trial in trials if trial.lost_share > goal.loss_ratio)
+    return lost > goal.exceed_ratio * sum(trial.seconds for trial in trials)

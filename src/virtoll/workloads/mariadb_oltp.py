@@ -161,9 +161,9 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
             make_table(bench, self.parameters, self.deadline_seconds(), self._database(bench))
         return None
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """Rates and latencies by the guest's clock."""
-        return parse(said.output)
+        return parse(program.output)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted, and the rows that the server counts."""
@@ -174,15 +174,17 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
         return asked_for(self.parameters)
 
 
-def native_seconds(wanted: OltpParameters) -> float:
+def native_seconds(parameters: OltpParameters) -> float:
     """About 700 transactions a second on a bare host; what more threads bring is not counted on."""
-    return 1.0 + wanted.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
+    return 1.0 + parameters.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
 
 
-def database_needs(wanted: OltpParameters) -> Needs:
+def database_needs(parameters: OltpParameters) -> Needs:
     """The server with its threads, and room for its files: the table twice, and what each thread may have to undo."""
-    threads_bytes = wanted.threads * _THREAD_BYTES
-    return Needs(_SERVER_BYTES + threads_bytes, data_bytes=_FILES_BYTES + 2 * _ROW_BYTES * wanted.rows + threads_bytes)
+    threads_bytes = parameters.threads * _THREAD_BYTES
+    return Needs(
+        _SERVER_BYTES + threads_bytes, data_bytes=_FILES_BYTES + 2 * _ROW_BYTES * parameters.rows + threads_bytes
+    )
 
 
 @contextlib.contextmanager
@@ -190,23 +192,23 @@ def database_server(bench: Bench, command: list[str]) -> Iterator[None]:
     """A server of the guest with an empty database, gone with its files after the context."""
     guest, folder = bench.guest, folder_of(bench)
     socket = next(word.partition("=")[2] for word in command if word.startswith("--socket="))
-    asked = client(socket, "mariadb-admin", "ping")
+    ping = client(socket, "mariadb-admin", "ping")
     with folder_of_its_own(guest, folder):
         run(guest, install_command(folder), _START_SECONDS)
-        with serving(guest, command, f"{folder}/log", asked, _START_SECONDS):
+        with serving(guest, command, f"{folder}/log", ping, _START_SECONDS):
             yield
 
 
-def make_table(bench: Bench, wanted: OltpParameters, seconds: float, at: Database) -> None:
+def make_table(bench: Bench, parameters: OltpParameters, seconds: float, at: Database) -> None:
     """The table, filled by the guest itself, with the same numbers each time."""
     run(bench.guest, client(at.socket, "mariadb", f"--execute=CREATE DATABASE {at.name}"))
-    run(bench.guest, [*_sysbench(by_socket(at.socket), wanted, at.name), "prepare"], seconds + _START_SECONDS)
+    run(bench.guest, [*_sysbench(by_socket(at.socket), parameters, at.name), "prepare"], seconds + _START_SECONDS)
 
 
-def transactions_command(server: list[str], wanted: OltpParameters, database: str) -> list[str]:
+def transactions_command(server: list[str], parameters: OltpParameters, database: str) -> list[str]:
     """sysbench with a given number of transactions, without a limit of time; ``server``: its words for where it is."""
-    how_many = [f"--threads={wanted.threads}", f"--events={wanted.transactions}", "--time=0", "--histogram=on"]
-    return [*_sysbench(server, wanted, database), *how_many, "run"]
+    how_many = [f"--threads={parameters.threads}", f"--events={parameters.transactions}", "--time=0", "--histogram=on"]
+    return [*_sysbench(server, parameters, database), *how_many, "run"]
 
 
 def counted(bench: Bench, figures: Figures, at: Database) -> str:
@@ -216,9 +218,9 @@ def counted(bench: Bench, figures: Figures, at: Database) -> str:
     return f"{figures['events']} events, {rows} rows"
 
 
-def asked_for(wanted: OltpParameters) -> str:
+def asked_for(parameters: OltpParameters) -> str:
     """The check value of a right answer."""
-    return f"{wanted.transactions} events, {wanted.rows} rows"
+    return f"{parameters.transactions} events, {parameters.rows} rows"
 
 
 def install_command(folder: str) -> list[str]:
@@ -240,7 +242,7 @@ def install_command(folder: str) -> list[str]:
 def server_command(
     folder: str,
     socket: str,
-    wanted: OltpParameters,
+    parameters: OltpParameters,
     network: Sequence[str] = ("--skip-networking",),
     *,
     clients: int = 1,
@@ -249,7 +251,7 @@ def server_command(
 
     ``clients``: how many it serves, each with as many threads; it has a pool as large as so many servers together.
     """
-    connections = max(_DEFAULT_CONNECTIONS, clients * wanted.threads + _SPARE_CONNECTIONS)
+    connections = max(_DEFAULT_CONNECTIONS, clients * parameters.threads + _SPARE_CONNECTIONS)
     return [
         "mariadbd",
         "--no-defaults",
@@ -289,14 +291,14 @@ def parse(output: str) -> Figures:
 
     It prints one percentile and the histogram from which it takes it: the 99th comes from there, by its own rule.
     """
-    found: dict[str, object] = {}
+    figures: dict[str, object] = {}
     for name, (pattern, kind) in _REPORT.items():
-        found[name] = kind(_only(pattern, output, name))
+        figures[name] = kind(_only(pattern, output, name))
     for name, word in _LATENCIES.items():
         milliseconds = float(_only(rf"^\s*{word}:\s+([0-9.]+)$", output, f"latency {name}"))
-        found[f"latency_{name}"] = round(milliseconds * 1e6)
-    found["latency_p99"] = percentile_ns(output, 99)
-    return found
+        figures[f"latency_{name}"] = round(milliseconds * 1e6)
+    figures["latency_p99"] = percentile_ns(output, 99)
+    return figures
 
 
 def percentile_ns(output: str, percent: float) -> int:
@@ -308,9 +310,9 @@ def percentile_ns(output: str, percent: float) -> int:
     buckets = [(float(end), int(count)) for end, count in _BUCKET.findall(output)]
     if not buckets:
         raise ValueError(f"no latency histogram in it: {output.strip()[-120:]!r}")
-    wanted = math.floor(sum(count for _, count in buckets) * percent / 100 + 0.5)
+    rank = math.floor(sum(count for _, count in buckets) * percent / 100 + 0.5)
     counted = itertools.accumulate(count for _, count in buckets)
-    end = next(end for (end, _), so_many in zip(buckets, counted, strict=True) if so_many >= wanted)
+    end = next(end for (end, _), so_many in zip(buckets, counted, strict=True) if so_many >= rank)
     return round(end * 1e6)
 
 
@@ -341,7 +343,7 @@ def folder_of(bench: Bench) -> str:
     return f"{bench.data.path}/virtoll-mariadb"
 
 
-def _sysbench(server: list[str], wanted: OltpParameters, database: str) -> list[str]:
-    script = f"oltp_{wanted.mode.replace('-', '_')}"
-    table = [f"--mysql-db={database}", "--tables=1", f"--table-size={wanted.rows}", "--rand-seed=1"]
+def _sysbench(server: list[str], parameters: OltpParameters, database: str) -> list[str]:
+    script = f"oltp_{parameters.mode.replace('-', '_')}"
+    table = [f"--mysql-db={database}", "--tables=1", f"--table-size={parameters.rows}", "--rand-seed=1"]
     return ["sysbench", script, "--db-driver=mysql", *server, *table]

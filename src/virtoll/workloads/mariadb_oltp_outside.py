@@ -67,9 +67,9 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
 
     def native_seconds(self) -> float:
         """As ``mariadb-oltp``, and the link's delay twice a query."""
-        wanted = self.parameters
-        waited = wanted.transactions * _ROUND_TRIPS * 2e-3 * wanted.link_delay_ms / wanted.threads
-        return native_seconds(wanted) + waited
+        parameters = self.parameters
+        waited = parameters.transactions * _ROUND_TRIPS * 2e-3 * parameters.link_delay_ms / parameters.threads
+        return native_seconds(parameters) + waited
 
     def estimate_seconds(self, slowdown: float) -> float:
         """As ``mariadb-oltp``."""
@@ -77,34 +77,34 @@ class MariadbOltpOutside(Workload[MariadbOltpOutsideParameters]):
 
     def measure(self, bench: Bench) -> Measurement:
         """A server of its own for the trial; it and its files are gone afterwards, also when the trial fails."""
-        wanted, seconds = self.parameters, 60.0 + 1000.0 * self.native_seconds()
-        with peer_end(bench, wanted) as end:
+        parameters, seconds = self.parameters, 60.0 + 1000.0 * self.native_seconds()
+        with peer_end(bench, parameters) as end:
             programs, address = end.require_programs(), bench.network.sources[0].guest_address
             network, at = [f"--bind-address={address}", f"--port={PORT}"], own_database(bench)
-            command = server_command(folder_of(bench), at.socket, wanted, network)
+            command = server_command(folder_of(bench), at.socket, parameters, network)
             with database_server(bench, command):
-                make_table(bench, wanted, seconds, at)
+                make_table(bench, parameters, seconds, at)
                 allow(bench, end, at)
-                argv = transactions_command(at_address(address), wanted, at.name)
+                argv = transactions_command(at_address(address), parameters, at.name)
                 run(programs, [argv[0], "--version"])  # into the page cache
                 with bench.timekeeper.measuring():
-                    said = attempt(programs, argv, seconds, LIMIT_BYTES)
+                    program = attempt(programs, argv, seconds, LIMIT_BYTES)
                 result: dict[str, Any] = {
                     "argv": argv,
                     "server_argv": command,
-                    "status": said.status,
-                    "output": said.output,
-                    "complaints": said.complaints,
+                    "status": program.status,
+                    "output": program.output,
+                    "complaints": program.complaints,
                     "shaped_by": end.shaped_by,
                     "figures": None,
                 }
-                if said.status != 0:
-                    return Measurement(result=result, problem=f"{argv[0]} {ending(said)}")
+                if program.status != 0:
+                    return Measurement(result=result, problem=f"{argv[0]} {ending(program)}")
                 try:
-                    result["figures"] = figures = parse(said.output)
+                    result["figures"] = figures = parse(program.output)
                 except ValueError as error:
                     return Measurement(result=result, problem=f"what {argv[0]} printed cannot be read: {error}")
-                check, problem = compared(counted(bench, figures, at), asked_for(wanted))
+                check, problem = compared(counted(bench, figures, at), asked_for(parameters))
         return Measurement(result=result, check=check, problem=problem)
 
 

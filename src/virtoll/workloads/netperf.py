@@ -55,7 +55,7 @@ class _Netperf(NetworkWorkload[Path_co]):
         """netperf's name of the test, how much of it, and the keys that the far end's count and the guest's are at."""
 
     @abstractmethod
-    def figures(self, found: dict[str, str]) -> Figures:
+    def figures(self, report: dict[str, str]) -> Figures:
         """Rates, by the guest's clock; ValueError where they are not there."""
 
     def estimate_seconds(self, slowdown: float) -> float:
@@ -64,21 +64,21 @@ class _Netperf(NetworkWorkload[Path_co]):
 
     def measure(self, bench: Bench) -> Measurement:
         """The server listens, the guest's program runs between its marks, and says what both ends counted."""
-        wanted = self.parameters
+        parameters = self.parameters
         seconds = 60.0 + 1000.0 * self.native_seconds()
-        with far_end(bench, wanted) as end:
+        with far_end(bench, parameters) as end:
             programs, server = end.require_programs(), server_command(end)
             with serving(programs, server, _LOG, ListeningPort("tcp", _PORT).listening(), _READY_SECONDS):
                 argv = self.command(end)
                 run(bench.guest, [argv[0], "-V"])  # into the page cache
-                timed, said, problem = time_program(bench, argv, seconds)
+                timed, program, problem = time_program(bench, argv, seconds)
             shaped_by = end.shaped_by
         result: dict[str, Any] = {
             "argv": argv,
             "server_argv": server,
-            "status": said.status,
-            "output": said.output,
-            "complaints": said.complaints,
+            "status": program.status,
+            "output": program.output,
+            "complaints": program.complaints,
             "shaped_by": shaped_by,
             "figures": None,
         }
@@ -86,9 +86,9 @@ class _Netperf(NetworkWorkload[Path_co]):
             return Measurement(timed.clock, result, None, None, problem)
         _, amount, keys = self.test()
         try:
-            found = parse(said)
-            result["figures"] = self.figures(found)
-            counts = {number(found, key) for key in keys}
+            report = parse(program)
+            result["figures"] = self.figures(report)
+            counts = {number(report, key) for key in keys}
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what netperf printed cannot be read: {error}")
         value = "/".join(f"{count:.0f}" for count in sorted(counts))
@@ -127,19 +127,19 @@ class NetperfStream(_Netperf[NetperfStreamParameters]):
 
     def native_seconds(self) -> float:
         """About 300 MB/s."""
-        wanted = self.parameters
-        return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
+        parameters = self.parameters
+        return parameters.transfer_seconds(int(parameters.size), _NATIVE_BYTES_PER_SECOND)
 
     def test(self) -> tuple[str, int, tuple[str, ...]]:
         """Which way the bytes go."""
-        wanted = self.parameters
-        if wanted.direction == "from-guest":
-            return "TCP_STREAM", int(wanted.size), ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
-        return "TCP_MAERTS", int(wanted.size), ("LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT")
+        parameters = self.parameters
+        if parameters.direction == "from-guest":
+            return "TCP_STREAM", int(parameters.size), ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD")
+        return "TCP_MAERTS", int(parameters.size), ("LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT")
 
-    def figures(self, found: dict[str, str]) -> Figures:
+    def figures(self, report: dict[str, str]) -> Figures:
         """Mbit/s of payload."""
-        return {"throughput": rate(found, "10^6bits/s"), "elapsed_seconds": number(found, "ELAPSED_TIME")}
+        return {"throughput": rate(report, "10^6bits/s"), "elapsed_seconds": number(report, "ELAPSED_TIME")}
 
 
 class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
@@ -154,8 +154,8 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
 
     def native_seconds(self) -> float:
         """About 20 000 a second, and twice the link's delay each."""
-        wanted = self.parameters
-        return wanted.transactions * (1 / _NATIVE_TRANSACTIONS_PER_SECOND + 2e-3 * wanted.link_delay_ms)
+        parameters = self.parameters
+        return parameters.transactions * (1 / _NATIVE_TRANSACTIONS_PER_SECOND + 2e-3 * parameters.link_delay_ms)
 
     def test(self) -> tuple[str, int, tuple[str, ...]]:
         """Requests from the guest."""
@@ -165,13 +165,13 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
             ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"),
         )
 
-    def figures(self, found: dict[str, str]) -> Figures:
+    def figures(self, report: dict[str, str]) -> Figures:
         """Transactions a second; mean and 99th percentile of how long one takes, microseconds."""
         return {
-            "transaction_rate": rate(found, "Trans/s"),
-            "elapsed_seconds": number(found, "ELAPSED_TIME"),
-            "latency_mean_us": number(found, "MEAN_LATENCY"),
-            "latency_p99_us": number(found, "P99_LATENCY"),
+            "transaction_rate": rate(report, "Trans/s"),
+            "elapsed_seconds": number(report, "ELAPSED_TIME"),
+            "latency_mean_us": number(report, "MEAN_LATENCY"),
+            "latency_p99_us": number(report, "P99_LATENCY"),
         }
 
 
@@ -180,23 +180,23 @@ def server_command(end: FarEnd) -> list[str]:
     return ["netserver", "-4", "-D", "-L", end.address, "-p", str(_PORT)]
 
 
-def parse(said: ProgramOutput) -> dict[str, str]:
+def parse(program: ProgramOutput) -> dict[str, str]:
     """The `KEY=value` lines of netperf's omni output; ValueError where there is none."""
-    found = dict(line.split("=", 1) for line in said.output.splitlines() if "=" in line and line[:1].isupper())
-    if "THROUGHPUT" not in found:
-        raise ValueError(f"no line THROUGHPUT=: {said.output.strip()[-120:]!r}")
-    return found
+    report = dict(line.split("=", 1) for line in program.output.splitlines() if "=" in line and line[:1].isupper())
+    if "THROUGHPUT" not in report:
+        raise ValueError(f"no line THROUGHPUT=: {program.output.strip()[-120:]!r}")
+    return report
 
 
-def number(found: dict[str, str], key: str) -> float:
+def number(report: dict[str, str], key: str) -> float:
     """One figure; ValueError where it is missing or no number."""
-    if key not in found:
+    if key not in report:
         raise ValueError(f"no line {key}=")
-    return float(found[key])
+    return float(report[key])
 
 
-def rate(found: dict[str, str], unit: str) -> float:
+def rate(report: dict[str, str], unit: str) -> float:
     """The throughput, which must be in this unit."""
-    if found.get("THROUGHPUT_UNITS") != unit:
-        raise ValueError(f"the throughput is in {found.get('THROUGHPUT_UNITS')!r}, not {unit!r}")
-    return number(found, "THROUGHPUT")
+    if report.get("THROUGHPUT_UNITS") != unit:
+        raise ValueError(f"the throughput is in {report.get('THROUGHPUT_UNITS')!r}, not {unit!r}")
+    return number(report, "THROUGHPUT")

@@ -114,18 +114,18 @@ class FarEnd:
 
 
 @contextlib.contextmanager
-def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
+def far_end(bench: Bench, parameters: PathParameters) -> Iterator[FarEnd]:
     """The way to the other end, there for the length of the context; raises ``GuestCannot`` where there is none."""
-    if wanted.between == "peer":
-        with peer_end(bench, wanted) as end:
+    if parameters.between == "peer":
+        with peer_end(bench, parameters) as end:
             yield end
         return
     bench.require_sources()
     if not bench.co_located:
         raise GuestCannot("there is no second guest beside this one; leave 'between: guests' out")
     partner, link = bench.co_located[0], bench.network.sources[0]
-    joined = _bridged if wanted.path == "bridge" else _routed
-    with shaped(bench, link, wanted.shape) as shaped_by, joined(bench, partner) as address:
+    joined = _bridged if parameters.path == "bridge" else _routed
+    with shaped(bench, link, parameters.shape) as shaped_by, joined(bench, partner) as address:
         yield FarEnd(
             agent=partner.guest,
             address=address,
@@ -138,11 +138,11 @@ def far_end(bench: Bench, wanted: PathParameters) -> Iterator[FarEnd]:
 
 
 @contextlib.contextmanager
-def peer_end(bench: Bench, wanted: LinkParameters) -> Iterator[FarEnd]:
+def peer_end(bench: Bench, parameters: LinkParameters) -> Iterator[FarEnd]:
     """The way to the peer, there for the length of the context; raises ``GuestCannot`` where there is none."""
     bench.require_sources()
     link = bench.network.sources[0]
-    with shaped(bench, link, wanted.shape) as shaped_by, addressed(bench, (link,)) as agent:
+    with shaped(bench, link, parameters.shape) as shaped_by, addressed(bench, (link,)) as agent:
         yield FarEnd(
             agent=agent,
             address=link.peer_address,

@@ -64,45 +64,45 @@ class Nginx(Workload[NginxParameters]):
 
     def measure(self, bench: Bench) -> Measurement:
         """Start the server, have the generator's end of the link addressed, warm up, and load it once."""
-        wanted = self.parameters
+        parameters = self.parameters
         bench.require_sources()
         link = bench.network.sources[0]
         folder = f"{bench.data.path}/virtoll-nginx"
         with (
-            web_server(bench.guest, folder, link.guest_address, wanted),
-            peer_end(bench, wanted) as client,
+            web_server(bench.guest, folder, link.guest_address, parameters),
+            peer_end(bench, parameters) as client,
         ):
-            http_load(client.agent, link, wanted, _WARM_REQUESTS, client.cpu)
+            http_load(client.agent, link, parameters, _WARM_REQUESTS, client.cpu)
             with bench.timekeeper.measuring():
-                answer = http_load(client.agent, link, wanted, wanted.requests, client.cpu)
-        found = figures(answer, wanted)
-        check, problem = check_books(answer, wanted)
-        result = {**answer.to_json(), "shaped_by": client.shaped_by, "figures": found}
+                answer = http_load(client.agent, link, parameters, parameters.requests, client.cpu)
+        measured = figures(answer, parameters)
+        check, problem = check_books(answer, parameters)
+        result = {**answer.to_json(), "shaped_by": client.shaped_by, "figures": measured}
         return Measurement(result=result, check=check, problem=problem)
 
 
-def http_load(peer: Caller, link: Link, wanted: NginxParameters, requests: int, cpu: int | None) -> HttpLoadReply:
+def http_load(peer: Caller, link: Link, parameters: NginxParameters, requests: int, cpu: int | None) -> HttpLoadReply:
     """Have the agent at the link's other end send so many requests, as parameters say; its answer."""
-    timeout_seconds = wanted.timeout_milliseconds / 1000
+    timeout_seconds = parameters.timeout_milliseconds / 1000
     request = HttpLoadRequest(
         target=f"{link.guest_address}:{PORT}",
         path=PATH,
         requests=requests,
-        keep_alive=wanted.keep_alive,
-        rate_requests_per_second=wanted.rate_requests_per_second,
-        connections=wanted.connections,
-        timeout_ns=wanted.timeout_milliseconds * 1_000_000,
+        keep_alive=parameters.keep_alive,
+        rate_requests_per_second=parameters.rate_requests_per_second,
+        connections=parameters.connections,
+        timeout_ns=parameters.timeout_milliseconds * 1_000_000,
         cpu=cpu,
     )
-    return peer.ask(request, 30 + 2 * (requests / wanted.rate_requests_per_second + timeout_seconds))
+    return peer.ask(request, 30 + 2 * (requests / parameters.rate_requests_per_second + timeout_seconds))
 
 
-def figures(answer: HttpLoadReply, wanted: NginxParameters) -> Figures:
+def figures(answer: HttpLoadReply, parameters: NginxParameters) -> Figures:
     """Replies/s over the schedule, or to the last reply where that is later; latencies in ns from the due time.
 
     A request that timed out is in the latencies with the time after which it was given up, one that failed is not.
     """
-    schedule_ns = wanted.schedule_seconds * 1e9
+    schedule_ns = parameters.schedule_seconds * 1e9
     last = answer.last_reply_monotonic_ns
     span_ns = max(schedule_ns, (last - answer.start_monotonic_ns) if last is not None else 0.0)
     latency = answer.latency_ns.to_json() if answer.latency_ns is not None else {}
@@ -114,15 +114,14 @@ def figures(answer: HttpLoadReply, wanted: NginxParameters) -> Figures:
     }
 
 
-def check_books(answer: HttpLoadReply, wanted: NginxParameters) -> tuple[dict[str, Any], str | None]:
+def check_books(answer: HttpLoadReply, parameters: NginxParameters) -> tuple[dict[str, Any], str | None]:
     """The check block, and why it is not right: books that do not balance, or a reply that is not the file."""
     failed = sum(answer.failures.values())
     counted = answer.replies + answer.timeouts + failed
     good = answer.statuses.get("200", 0)
     value = f"{counted} requests, {good} of {answer.replies} replies good, {answer.body_bytes} bytes"
-    size = int(wanted.size_bytes)
-    expected = (
-        f"{wanted.requests} requests, {answer.replies} of {answer.replies} replies good, {answer.replies * size} bytes"
-    )
+    size = int(parameters.size_bytes)
+    replies = answer.replies
+    expected = f"{parameters.requests} requests, {replies} of {replies} replies good, {replies * size} bytes"
     silent = f"no request was answered: {answer.timeouts} timed out, failures {answer.failures}"
     return compared(value, expected, None if answer.replies else silent)

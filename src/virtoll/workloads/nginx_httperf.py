@@ -65,8 +65,8 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
 
     def deadline_seconds(self) -> float:
         """A schedule that is not kept ends when the last connection is given up."""
-        wanted = self.parameters
-        return 120.0 + 20 * (wanted.schedule_seconds + wanted.timeout_milliseconds / 1000)
+        parameters = self.parameters
+        return 120.0 + 20 * (parameters.schedule_seconds + parameters.timeout_milliseconds / 1000)
 
     def needs(self) -> Needs:
         """Server and client."""
@@ -91,16 +91,16 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
     def command(self, bench: Bench) -> list[str]:
         """One request a connection. Without ``--hog``, by which the tool chooses its ports: in gVisor it never ends."""
         del bench
-        wanted = self.parameters
+        parameters = self.parameters
         return [
             "httperf",
             f"--server={_ADDRESS}",
             f"--port={PORT}",
             f"--uri={PATH}",
-            f"--rate={wanted.rate_requests_per_second:g}",
-            f"--num-conns={wanted.requests}",
+            f"--rate={parameters.rate_requests_per_second:g}",
+            f"--num-conns={parameters.requests}",
             "--num-calls=1",
-            f"--timeout={wanted.timeout_milliseconds / 1000:g}",
+            f"--timeout={parameters.timeout_milliseconds / 1000:g}",
         ]
 
     def prepare(self, bench: Bench) -> str | None:
@@ -108,9 +108,9 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
         run(bench.guest, ["httperf", f"--server={_ADDRESS}", f"--port={PORT}", f"--uri={PATH}", "--num-conns=5"])
         return None
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """Counts, and times in ns, by the guest's clock."""
-        return parse(said.output)
+        return parse(program.output)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted."""
@@ -121,8 +121,8 @@ class NginxHttperf(ProgramWorkload[NginxHttperfParameters]):
     def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """Every connection, every reply good, each of the file's size."""
         del prepared
-        wanted = self.parameters
-        return f"{wanted.requests} connections, {figures['replies']} good, {int(wanted.size_bytes)} B each"
+        parameters = self.parameters
+        return f"{parameters.requests} connections, {figures['replies']} good, {int(parameters.size_bytes)} B each"
 
 
 def parse(output: str) -> Figures:

@@ -48,12 +48,12 @@ class WebParameters(Parameters):
 
 
 @contextlib.contextmanager
-def web_server(guest: Caller, folder: str, address: str, wanted: WebParameters) -> Iterator[None]:
+def web_server(guest: Caller, folder: str, address: str, parameters: WebParameters) -> Iterator[None]:
     """nginx with one file, listening on one address; it and its folder are gone afterwards."""
     with folder_of_its_own(guest, folder):
         run(guest, ["mkdir", f"{folder}/html"])
-        write(guest, f"{folder}/nginx.conf", configuration(folder, address, wanted))
-        blocks = wanted.size_bytes // _BLOCK_BYTES
+        write(guest, f"{folder}/nginx.conf", configuration(folder, address, parameters))
+        blocks = parameters.size_bytes // _BLOCK_BYTES
         output = f"of={folder}/html{PATH}"
         run(guest, ["dd", "if=/dev/zero", output, f"bs={_BLOCK_BYTES}", f"count={blocks}", "status=none"])
         command = ["nginx", "-e", "stderr", "-p", folder, "-c", f"{folder}/nginx.conf"]
@@ -61,14 +61,14 @@ def web_server(guest: Caller, folder: str, address: str, wanted: WebParameters) 
             yield
 
 
-def configuration(folder: str, address: str, wanted: WebParameters) -> str:
+def configuration(folder: str, address: str, parameters: WebParameters) -> str:
     """nginx.conf: no log, no limit on the requests of a connection, one address of IPv4."""
     return f"""daemon off;
 user root;
-worker_processes {wanted.workers};
+worker_processes {parameters.workers};
 pid {folder}/pid;
 error_log stderr warn;
-events {{ worker_connections {wanted.connections + 100}; }}
+events {{ worker_connections {parameters.connections + 100}; }}
 http {{
     access_log off;
     sendfile on;

@@ -42,9 +42,9 @@ def require_direct(bench: Bench) -> None:
     """
     file = f"{bench.data.path}/virtoll-direct"
     write = ["dd", "if=/dev/zero", f"of={file}", f"bs={PROBE_BYTES}", "count=1", "oflag=direct", "status=none"]
-    said = attempt(bench.guest, write)
-    if said.status != 0:
-        why = (said.complaints.strip().splitlines() or ["no message"])[-1]
+    program = attempt(bench.guest, write)
+    if program.status != 0:
+        why = (program.complaints.strip().splitlines() or ["no message"])[-1]
         raise GuestCannot(f"this guest opens no file with O_DIRECT on {bench.data.file_system}: {why}")
     state = bench.data_state(False)
     run(bench.guest, ["rm", file])

@@ -98,13 +98,13 @@ class PovRay(ProgramWorkload[PovRayParameters]):
 
     def native_seconds(self) -> float:
         """About 5 ms a pixel, and photons before the first one."""
-        wanted = self.parameters
-        return 1.5 + 5e-3 * wanted.pixels**2 / wanted.threads
+        parameters = self.parameters
+        return 1.5 + 5e-3 * parameters.pixels**2 / parameters.threads
 
     def needs(self) -> Needs:
         """A CPU for each thread, and the scene's memory."""
-        wanted = self.parameters
-        return Needs(_MEMORY_BYTES + 3 * wanted.pixels**2, vcpus=wanted.threads)
+        parameters = self.parameters
+        return Needs(_MEMORY_BYTES + 3 * parameters.pixels**2, vcpus=parameters.threads)
 
     def command(self, bench: Bench) -> list[str]:
         """The benchmark's own options, but for the size; no display, no pause; the picture as bytes (PPM).
@@ -112,19 +112,19 @@ class PovRay(ProgramWorkload[PovRayParameters]):
         ``-V``: no line for each block of pixels, which of a large picture are more than is kept of what is printed.
         """
         del bench
-        wanted = self.parameters
+        parameters = self.parameters
         return [
             "povray",
             f"{_SCENE}.ini",
             f"+I{_SCENE}.pov",
-            f"+W{wanted.pixels}",
-            f"+H{wanted.pixels}",
+            f"+W{parameters.pixels}",
+            f"+H{parameters.pixels}",
             "-D",
             "-P",
             "-V",
             "+FP8",
             f"+O{_PICTURE}",
-            f"+WT{wanted.threads}",
+            f"+WT{parameters.threads}",
         ]
 
     def prepare(self, bench: Bench) -> str | None:
@@ -134,9 +134,9 @@ class PovRay(ProgramWorkload[PovRayParameters]):
         run(bench.guest, ["sha256sum", f"{_SCENE}.ini", f"{_SCENE}.pov"])
         return None
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """The tool's own times by the guest's clock, and what it counted."""
-        return parse(said.complaints)
+        return parse(program.complaints)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """Whether each field of the picture has the scene's colour, or which one is farthest from it.
@@ -146,11 +146,11 @@ class PovRay(ProgramWorkload[PovRayParameters]):
         would be another each second, which it holds as a comment.
         """
         pixels, guest = self.parameters.pixels, bench.guest
-        said = attempt(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0)
+        program = attempt(guest, ["perl", "-e", SUMS, _PICTURE, str(_FIELDS)], 600.0)
         run(guest, ["rm", "-f", _PICTURE])
-        if said.status != 0:
-            return f"no picture: {said.complaints.strip()}"
-        width, height, *sums = map(int, said.output.split())
+        if program.status != 0:
+            return f"no picture: {program.complaints.strip()}"
+        width, height, *sums = map(int, program.output.split())
         figures["colour_sums"] = sums
         return compare(width, height, sums) if (width, height) == (pixels, pixels) else f"{width} x {height} pixels"
 
@@ -164,18 +164,18 @@ def compare(width: int, height: int, sums: Sequence[int]) -> str:
 
     Where a field's colour is farther from the scene's than another size of picture makes it, the field is named.
     """
-    means = [one * _FIELDS**2 / (width * height) for one in sums]
+    means = [colour_sum * _FIELDS**2 / (width * height) for colour_sum in sums]
     fields = [tuple(means[start : start + 3]) for start in range(0, len(means), 3)]
     apart = [
-        max(abs(one - scenes) for one, scenes in zip(field, scene, strict=True))
+        max(abs(mean - scenes) for mean, scenes in zip(field, scene, strict=True))
         for field, scene in zip(fields, SCENE_COLOURS, strict=True)
     ]
     if max(apart) <= _TOLERANCE:
         return _RIGHT
     worst = apart.index(max(apart))
     line, column = divmod(worst, _FIELDS)
-    found, scenes = (" ".join(f"{part:.0f}" for part in colour) for colour in (fields[worst], SCENE_COLOURS[worst]))
-    return f"field {line + 1},{column + 1} is {found}, not {scenes}"
+    shown, scenes = (" ".join(f"{part:.0f}" for part in colour) for colour in (fields[worst], SCENE_COLOURS[worst]))
+    return f"field {line + 1},{column + 1} is {shown}, not {scenes}"
 
 
 def parse(complaints: str) -> Figures:
@@ -183,11 +183,11 @@ def parse(complaints: str) -> Figures:
 
     What a scene has no photons for has no time for them: it is left out.
     """
-    found: dict[str, object] = {}
+    figures: dict[str, object] = {}
     for name, (pattern, kind) in _FIGURES.items():
         match = re.search(pattern, complaints, re.MULTILINE)
         if match is not None:
-            found[name] = kind(match[1])
+            figures[name] = kind(match[1])
         elif name != "photon_seconds":
             raise ValueError(f"no {name.replace('_', ' ')} in it: {complaints.strip()[-120:]!r}")
-    return found
+    return figures

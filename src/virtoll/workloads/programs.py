@@ -72,7 +72,7 @@ class ProgramWorkload(Workload[P_co]):
         """Make the same state before each trial; returns the check value that is right, where it is known only here."""
 
     @abstractmethod
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """The tool's own figures, read from what it printed; ValueError where they are not there."""
 
     @abstractmethod
@@ -97,12 +97,12 @@ class ProgramWorkload(Workload[P_co]):
         prepared = self.prepare(bench)
         state = self.settle(bench)
         argv = self.command(bench)
-        timed, said, problem = time_program(bench, argv, self.deadline_seconds(), self.limit_bytes)
+        timed, program, problem = time_program(bench, argv, self.deadline_seconds(), self.limit_bytes)
         result: dict[str, Any] = {
             "argv": argv,
-            "status": said.status,
-            "output": said.output,
-            "complaints": said.complaints,
+            "status": program.status,
+            "output": program.output,
+            "complaints": program.complaints,
             "figures": None,
         }
         if state is not None:
@@ -110,7 +110,7 @@ class ProgramWorkload(Workload[P_co]):
         if problem is not None:
             return Measurement(timed.clock, result, None, None, problem)
         try:
-            result["figures"] = figures = self.figures(said)
+            result["figures"] = figures = self.figures(program)
         except ValueError as error:
             return Measurement(timed.clock, result, None, None, f"what {argv[0]} printed cannot be read: {error}")
         value = self.check(bench, figures)
@@ -142,10 +142,10 @@ def time_program_outside(
 
 def _timed(timed: TimedJob, argv: list[str], seconds: float) -> tuple[TimedJob, ProgramOutput, str | None]:
     ended = ExecReply.read(timed.result, f"the job 'program' was answered wrongly for {argv[0]}")
-    said = _said(ended)
+    program = _said(ended)
     if ended.timed_out:
-        return timed, said, f"{argv[0]} did not end within {seconds:g} s"
-    return timed, said, None if said.status == 0 else f"{argv[0]} {ending(said)}"
+        return timed, program, f"{argv[0]} did not end within {seconds:g} s"
+    return timed, program, None if program.status == 0 else f"{argv[0]} {ending(program)}"
 
 
 def run(
@@ -161,10 +161,10 @@ def run(
 
     ``ok``: the exit codes that are well.
     """
-    said = attempt(guest, argv, seconds, limit_bytes, stdin=stdin)
-    if said.status not in ok:
-        raise GuestError(f"{argv[0]} {ending(said)} in the guest")
-    return said.output
+    program = attempt(guest, argv, seconds, limit_bytes, stdin=stdin)
+    if program.status not in ok:
+        raise GuestError(f"{argv[0]} {ending(program)} in the guest")
+    return program.output
 
 
 def attempt(
@@ -184,9 +184,9 @@ def succeeds(guest: Caller, argv: list[str], seconds: float = 60.0) -> bool:
 
 def write(guest: Caller, path: str, text: str) -> None:
     """Make a small file in the guest."""
-    said = attempt(guest, ["tee", path], stdin=text)
-    if said.status != 0:
-        raise GuestError(f"{path} could not be written in the guest: tee {ending(said)}")
+    program = attempt(guest, ["tee", path], stdin=text)
+    if program.status != 0:
+        raise GuestError(f"{path} could not be written in the guest: tee {ending(program)}")
 
 
 @contextlib.contextmanager
@@ -309,18 +309,18 @@ def _said(ended: ExecReply) -> ProgramOutput:
     return ProgramOutput(ended.status, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"))
 
 
-def last_line(said: str) -> str:
+def last_line(output: str) -> str:
     """The last line of what a program wrote, at most 200 characters; empty where it wrote nothing.
 
     rsync's own last line says that the daemon refused it; why is in the line before, which begins with ``@ERROR``.
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("@ERROR")]
     return (causes or lines)[-1][:200] if lines else ""
 
 
-def ending(said: ProgramOutput) -> str:
+def ending(program: ProgramOutput) -> str:
     """How a program that did not end well ended, with the last line that it wrote."""
-    how = "was ended by a signal" if said.status is None else f"failed with exit code {said.status}"
-    last = last_line(said.complaints or said.output)
+    how = "was ended by a signal" if program.status is None else f"failed with exit code {program.status}"
+    last = last_line(program.complaints or program.output)
     return f"{how}: {last}" if last else how

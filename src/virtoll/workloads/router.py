@@ -68,8 +68,8 @@ def _router_interface(link: Link, shape: FrameShape) -> Interface:
     plain = Interface(mac=link.guest_mac)
     if shape.tagged:
         tagged = Vlan(vlan=shape.vlan, neighbours=neighbours)
-        own = tagged.but(address=address) if shape.ip_version == 4 else tagged.but(ipv6_address=address)
-        return plain.but(vlans=(own,))
+        vlan = tagged.but(address=address) if shape.ip_version == 4 else tagged.but(ipv6_address=address)
+        return plain.but(vlans=(vlan,))
     return plain.but(ipv6_address=address, neighbours=neighbours)
 
 

@@ -51,7 +51,10 @@ _PAPER = 23_842, 293_691_000  # Camargos had 23 741 files of 294 MB
 _TREES: dict[str, tuple[tuple[str, ...], int, int]] = {
     # Name: folders of the source (none: all of it), about how many files, and about how many bytes.
     "small": (("lib",), 536, 6_679_824),
-    "paper": (("arch", "include", "kernel", "lib", *(f"{_REGISTERS}/{one}" for one in ("bif", "dcn", "gca"))), *_PAPER),
+    "paper": (
+        ("arch", "include", "kernel", "lib", *(f"{_REGISTERS}/{part}" for part in ("bif", "dcn", "gca"))),
+        *_PAPER,
+    ),
     "whole": ((), 78_669, 1_250_000_000),
 }
 
@@ -163,7 +166,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
 
     def measure(self, bench: Bench) -> Measurement:
         """Make ready, time the client's rsync, compare both ends."""
-        wanted = self.parameters
+        parameters = self.parameters
         seconds = 60.0 + 300.0 * self.native_seconds()
         maker = bench.programs
         if maker is None:
@@ -172,9 +175,9 @@ class _Rsync(NetworkWorkload[Rsync_co]):
                 "by SSH ('testbed.generator'), or take this workload out",
             )
         folder = self.make(maker)
-        with self._home_of_peer(bench) as home, far_end(bench, wanted) as end:
+        with self._home_of_peer(bench) as home, far_end(bench, parameters) as end:
             received = f"{home}/{_RECEIVED_NAME}"
-            if wanted.pulls and home != _HOME:
+            if parameters.pulls and home != _HOME:
                 copy = f"{home}/{_SENT_NAME}"
                 run(maker, ["cp", "--archive", folder, copy], seconds)
                 folder = copy
@@ -182,7 +185,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
                 if end.far is None:
                     return self._between(bench, end, folder, received)
                 with gone_afterwards(end.agent, _SENT, seconds=seconds):
-                    if wanted.pulls:
+                    if parameters.pulls:
                         pull(end.agent, end.far, _SENT, seconds)
                     with daemon(end.agent, _SENT):
                         return self._between(bench, end, _SENT, received)
@@ -200,9 +203,9 @@ class _Rsync(NetworkWorkload[Rsync_co]):
 
     def _between(self, bench: Bench, end: FarEnd, folder: str, other_received: str) -> Measurement:
         """One transfer; ``folder`` is what the other end sends from, ``other_received`` where it receives."""
-        other, guest, wanted = end.require_programs(), bench.guest, self.parameters
-        seconds, pulls = 60.0 + 300.0 * self.native_seconds(), wanted.pulls
-        home = bench.data.path if wanted.files == "disk" else _HOME
+        other, guest, parameters = end.require_programs(), bench.guest, self.parameters
+        seconds, pulls = 60.0 + 300.0 * self.native_seconds(), parameters.pulls
+        home = bench.data.path if parameters.files == "disk" else _HOME
         sent = folder if pulls else f"{home}/{_SENT_NAME}"
         received = f"{home}/{_RECEIVED_NAME}" if pulls else other_received
         sender, receiver = (other, guest) if pulls else (guest, other)
@@ -213,7 +216,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
                 stack.enter_context(gone_afterwards(guest, sent, seconds=seconds))
                 pull(guest, end.near, sent, seconds)
             client, address = guest, end.address
-            if wanted.client == "peer":
+            if parameters.client == "peer":
                 client, address = other, bench.network.sources[0].guest_address
                 stack.enter_context(daemon(guest, sent, received))
             if client is receiver:
@@ -224,14 +227,14 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             states = self._settled(bench)
             argv = ["rsync", "--archive", "--stats", *ends]
             if client is guest:
-                timed, said, problem = time_program(bench, argv, seconds)
+                timed, program, problem = time_program(bench, argv, seconds)
             else:
-                timed, said, problem = time_program_outside(bench, client, argv, seconds)
+                timed, program, problem = time_program_outside(bench, client, argv, seconds)
             result: dict[str, Any] = {
                 "argv": argv,
-                "status": said.status,
-                "output": said.output,
-                "complaints": said.complaints,
+                "status": program.status,
+                "output": program.output,
+                "complaints": program.complaints,
                 "shaped_by": end.shaped_by,
                 "figures": None,
                 **states,
@@ -239,7 +242,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             if problem is not None:
                 return Measurement(timed.clock, result, None, None, problem)
             try:
-                figures = parse(said.output)
+                figures = parse(program.output)
             except ValueError as error:
                 return Measurement(timed.clock, result, None, None, f"what rsync printed cannot be read: {error}")
             took_ns = duration_ns(parse_record(Clock, timed.clock))
@@ -247,10 +250,10 @@ class _Rsync(NetworkWorkload[Rsync_co]):
                 figures["throughput"] = 8e3 * figures["file_bytes"] / took_ns
             result["figures"] = figures
             expected = f"{listing(sender, sent, seconds)}, differing: 0"
-            found = listing(receiver, received, seconds)
+            files = listing(receiver, received, seconds)
             # With --checksum both ends read every file again and compare hashes, not times and sizes.
             again = ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends]
-            value = f"{found}, differing: {len(run(client, again, seconds).splitlines())}"
+            value = f"{files}, differing: {len(run(client, again, seconds).splitlines())}"
         right = value == expected
         problem = timed.problem if right else f"the check value is wrong: {value!r} instead of '{expected}'"
         check = {"value": value, "expected": expected, "ok": right}

@@ -54,19 +54,19 @@ def by_several(
     counters = _counters(ends, request)
     opened: list[_Counter] = []
     try:
-        for one in counters:
-            one.agent.ask(SinkOpenRequest.of(one.request))
-            opened.append(one)
+        for counter in counters:
+            counter.agent.ask(SinkOpenRequest.of(counter.request))
+            opened.append(counter)
         sent, clocks = _sent(ends, request, deadline_seconds)
         counts = totals(sent.sources)
         received = []
-        for one in counters:
-            own = tuple(count if number in one.sources else _NOTHING for number, count in enumerate(counts))
-            received.append(one.agent.ask(SinkFinishRequest(sources=own), deadline_seconds))
+        for counter in counters:
+            sources = tuple(count if number in counter.sources else _NOTHING for number, count in enumerate(counts))
+            received.append(counter.agent.ask(SinkFinishRequest(sources=sources), deadline_seconds))
     except GuestError:
-        for one in opened:
+        for counter in opened:
             with contextlib.suppress(GuestError):
-                one.agent.ask(SinkCloseRequest(), deadline_seconds)
+                counter.agent.ask(SinkCloseRequest(), deadline_seconds)
         raise
     arrived = received[0] if len(received) == 1 else _of_several_sinks(received, counters)
     return _joined(sent, arrived), clocks
@@ -89,13 +89,13 @@ def _counters(ends: TrafficAgents, request: Traffic) -> list[_Counter]:
     everything, interfaces = tuple(range(len(request.sources))), request.sink.interfaces
     if not ends.of_sink or len(interfaces) == 1:
         return [_Counter(ends.sink, request, everything)]
-    found = []
+    counters = []
     for agent in ends.sinks:
-        own = tuple(number for number in range(len(interfaces)) if ends.of_sink[number] is agent)
-        if own:
-            sink = request.sink.but(interfaces=tuple(interfaces[number] for number in own))
-            found.append(_Counter(agent, request.but(sink=sink), own))
-    return found
+        numbers = tuple(number for number in range(len(interfaces)) if ends.of_sink[number] is agent)
+        if numbers:
+            sink = request.sink.but(interfaces=tuple(interfaces[number] for number in numbers))
+            counters.append(_Counter(agent, request.but(sink=sink), numbers))
+    return counters
 
 
 def _joined(sent: SendReply, received: SinkFinishReply) -> TrafficReply:
@@ -115,21 +115,22 @@ def _sent(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -> tup
 
     Each is told in how much time by its own clock, so that they are apart by how much their requests' ways differ.
     """
-    parts = [(one, own) for one in ends.generators if (own := _sources_of(ends, one, request))]
+    parts = [(agent, sources) for agent in ends.generators if (sources := _sources_of(ends, agent, request))]
     if len(parts) <= 1:
         return ends.generator.ask(SendRequest.of(request), deadline_seconds), []
     from concurrent.futures import ThreadPoolExecutor  # it brings in logging, which every start would pay for
 
-    clocks = [_clock(one, own) for one, own in parts]
+    clocks = [_clock(agent, sources) for agent, sources in parts]
     begins = time.monotonic() + _LEAD_SECONDS
 
-    def send_own(agent: Caller, own: Sequence[Source]) -> SendReply:
+    def send_own(agent: Caller, sources: Sequence[Source]) -> SendReply:
         delay_ns = max(0, int((begins - time.monotonic()) * 1e9))
-        return agent.ask(SendRequest.of(request, sources=tuple(own), delay_ns=delay_ns), deadline_seconds)
+        return agent.ask(SendRequest.of(request, sources=tuple(sources), delay_ns=delay_ns), deadline_seconds)
 
     with ThreadPoolExecutor(max_workers=len(parts)) as threads:
-        asked = [threads.submit(send_own, one, own) for one, own in parts]
-    return _of_several_generators([(one.result(), own) for one, (_, own) in zip(asked, parts, strict=True)]), clocks
+        futures = [threads.submit(send_own, agent, sources) for agent, sources in parts]
+    replies = [(future.result(), sources) for future, (_, sources) in zip(futures, parts, strict=True)]
+    return _of_several_generators(replies), clocks
 
 
 def _sources_of(ends: TrafficAgents, agent: Caller, request: Traffic) -> list[Source]:
@@ -138,15 +139,15 @@ def _sources_of(ends: TrafficAgents, agent: Caller, request: Traffic) -> list[So
         return []
     agents = ends.of_source[: len(request.sources)]
     numbered = enumerate(zip(request.sources, agents, strict=True))
-    return [source.but(number=number) for number, (source, own) in numbered if own is agent]
+    return [source.but(number=number) for number, (source, sender) in numbered if sender is agent]
 
 
-def _clock(agent: Caller, own: Sequence[Source]) -> dict[str, Any]:
+def _clock(agent: Caller, sources: Sequence[Source]) -> dict[str, Any]:
     """A ``GeneratorClock`` of the run folder."""
     asked_ns = time.monotonic_ns()
     read = agent.ask(ClocksRequest())
     return {
-        "sources": [one.number for one in own],
+        "sources": [source.number for source in sources],
         "asked_monotonic_ns": asked_ns,
         "monotonic_ns": read.monotonic_ns,
         "answered_monotonic_ns": time.monotonic_ns(),
@@ -156,13 +157,17 @@ def _clock(agent: Caller, own: Sequence[Source]) -> dict[str, Any]:
 def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) -> SendReply:
     """The parts as one agent would have answered, sources in order; ``GuestError`` where their back ends differ."""
     sent = [part for part, _ in parts]
-    _refuse_unlike("the generators send by", "backend", [one.backend for one in sent])
-    sources = {asked.number or 0: one for part, own in parts for one, asked in zip(part.sources, own, strict=True)}
+    _refuse_unlike("the generators send by", "backend", [part.backend for part in sent])
+    sources = {
+        request.number or 0: source
+        for part, requested in parts
+        for source, request in zip(part.sources, requested, strict=True)
+    }
     return SendReply.of(
         sent[0],
         sources=tuple(sources[number].but(source=number) for number in sorted(sources)),
-        interfaces=tuple(change for one in sent for change in one.interfaces or ()),
-        cpu=TrafficCpu.from_json(generators_cpu([one.cpu for one in sent])),
+        interfaces=tuple(change for part in sent for change in part.interfaces or ()),
+        cpu=TrafficCpu.from_json(generators_cpu([part.cpu for part in sent])),
     )
 
 
@@ -170,46 +175,50 @@ def generators_cpu(parts: Sequence[TrafficCpu]) -> dict[str, Any]:
     """The CPU times of those that send, summed where all know them; their cores are not one machine's."""
     return {
         **_summed(parts, ("generator_user_ns", "generator_system_ns", "generator_cpu_ns")),
-        "generator_cores": [None for one in parts for _ in one.generator_cores or (None,)],
+        "generator_cores": [None for part in parts for _ in part.generator_cores or (None,)],
     }
 
 
 def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Counter]) -> SinkFinishReply:
     """As one agent would have counted: each source where it is to arrive, and what is of no source together."""
-    sinks = [one.sink for one in parts]
-    _refuse_unlike("the sinks count by", "sink", [one.backend for one in sinks])
-    own = [
-        one
+    sinks = [part.sink for part in parts]
+    _refuse_unlike("the sinks count by", "sink", [sink.backend for sink in sinks])
+    per_source = [
+        source
         for sink, counter in zip(sinks, counters, strict=True)
-        for one in sink.per_source
-        if one.source in counter.sources
+        for source in sink.per_source
+        if source.source in counter.sources
     ]
     joined = SinkReply.of(
         sinks[0],
-        per_source=tuple(sorted(own, key=lambda one: one.source or 0)),
-        foreign_frames=sum(one.foreign_frames for one in sinks),
-        late_trial_frames=sum(one.late_trial_frames for one in sinks),
-        kernel_dropped_frames=_sum([one.kernel_dropped_frames for one in sinks]),
-        seen_frames=_sum([one.seen_frames for one in sinks]),
-        forged_frames=_sum([one.forged_frames for one in sinks]),
-        drained=all(one.drained for one in sinks),
+        per_source=tuple(sorted(per_source, key=lambda source: source.source or 0)),
+        foreign_frames=sum(sink.foreign_frames for sink in sinks),
+        late_trial_frames=sum(sink.late_trial_frames for sink in sinks),
+        kernel_dropped_frames=_sum([sink.kernel_dropped_frames for sink in sinks]),
+        seen_frames=_sum([sink.seen_frames for sink in sinks]),
+        forged_frames=_sum([sink.forged_frames for sink in sinks]),
+        drained=all(sink.drained for sink in sinks),
     )
-    cpu = _summed([one.cpu for one in parts], ("sink_user_ns", "sink_system_ns", "sink_cpu_ns"))
-    interfaces = tuple(change for one in parts for change in one.interfaces)
+    cpu = _summed([part.cpu for part in parts], ("sink_user_ns", "sink_system_ns", "sink_cpu_ns"))
+    interfaces = tuple(change for part in parts for change in part.interfaces)
     return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=TrafficCpu.from_json(cpu))
 
 
 def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
-    different = dict.fromkeys(str(one) for one in backends)
+    different = dict.fromkeys(str(backend) for backend in backends)
     if len(different) > 1:
         raise GuestError(f"{who} {' and '.join(different)}; set '{key}' to what all of them have")
 
 
 def _summed(parts: Sequence[TrafficCpu], names: Sequence[str]) -> dict[str, int]:
-    given = [one.to_json() for one in parts]
-    return {name: sum(one[name] for one in given) for name in names if all(name in one for one in given)}
+    documents = [part.to_json() for part in parts]
+    return {
+        name: sum(document[name] for document in documents)
+        for name in names
+        if all(name in document for document in documents)
+    }
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [one for one in counts if one is not None]
+    known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

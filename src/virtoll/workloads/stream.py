@@ -54,13 +54,13 @@ class Stream(TimedJobWorkload[StreamParameters]):
 
     def native_seconds(self) -> float:
         """About 5 GB/s."""
-        wanted = self.parameters
-        return wanted.elements * wanted.rounds * _COUNTED_BYTES / 5e9
+        parameters = self.parameters
+        return parameters.elements * parameters.rounds * _COUNTED_BYTES / 5e9
 
     def needs(self) -> Needs:
         """The arrays, and a CPU for each thread."""
-        wanted = self.parameters
-        return Needs(_SLACK_BYTES + wanted.elements * _ARRAYS_BYTES, vcpus=wanted.threads)
+        parameters = self.parameters
+        return Needs(_SLACK_BYTES + parameters.elements * _ARRAYS_BYTES, vcpus=parameters.threads)
 
     def expected_check(self) -> str | None:
         """STREAM's own recurrence in the same arithmetic (IEEE 754 double), so that no tolerance is needed."""
@@ -74,9 +74,9 @@ class Stream(TimedJobWorkload[StreamParameters]):
 
     def figures(self, result: Mapping[str, Any]) -> Figures:
         """``copy_rate`` and so on: bytes/s of the best round but the first, as STREAM reports; and of all as a mean."""
-        found: dict[str, object] = {}
+        figures: dict[str, object] = {}
         for kernel in KERNELS:
             counted, rounds = result["kernels"][kernel]["bytes"], result["kernels"][kernel]["round_ns"][1:]
-            found[f"{kernel}_rate"] = counted * 1e9 / min(rounds) if min(rounds) else None
-            found[f"{kernel}_mean_rate"] = counted * len(rounds) * 1e9 / sum(rounds) if sum(rounds) else None
-        return found
+            figures[f"{kernel}_rate"] = counted * 1e9 / min(rounds) if min(rounds) else None
+            figures[f"{kernel}_mean_rate"] = counted * len(rounds) * 1e9 / sum(rounds) if sum(rounds) else None
+        return figures

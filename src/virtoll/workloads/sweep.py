@@ -60,10 +60,10 @@ class SweepParameters(FrameParameters):
 
     @field_validator("rates_mbit_per_second", mode="before")
     @classmethod
-    def _is_a_list(cls, given: object) -> object:
-        if not isinstance(given, list | tuple):
-            raise ValueError(f"must be a list of rates in Mbit/s, such as [10, 100, 1000], got {given!r}")
-        return given
+    def _is_a_list(cls, written: object) -> object:
+        if not isinstance(written, list | tuple):
+            raise ValueError(f"must be a list of rates in Mbit/s, such as [10, 100, 1000], got {written!r}")
+        return written
 
     @field_validator("rates_mbit_per_second")
     @classmethod
@@ -107,66 +107,66 @@ Points = Callable[[SweepParameters, Point], list[MeasuredPoint]]
 """Which points are measured, and in what order."""
 
 
-def first_point(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
+def first_point(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
     """The first of a sweep's points alone: it has seen the whole path, and warms it up."""
-    match wanted.sweep:
+    match parameters.sweep:
         case "rising":
-            rate: float | None = wanted.first_rate_frames_per_second
+            rate: float | None = parameters.first_rate_frames_per_second
         case "from-flat-out":
             rate = None
         case "rates":
-            rate = wanted.listed_rates[0]
+            rate = parameters.listed_rates[0]
     return [point(rate)]
 
 
-def sweep(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
+def sweep(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
     """The points in the order measured."""
-    match wanted.sweep:
+    match parameters.sweep:
         case "rising":
-            return _rising(wanted, point)
+            return _rising(parameters, point)
         case "from-flat-out":
-            return _from_flat_out(wanted, point)
+            return _from_flat_out(parameters, point)
         case "rates":
-            return [point(rate) for rate in (*wanted.listed_rates, None)]
+            return [point(rate) for rate in (*parameters.listed_rates, None)]
 
 
-def _rising(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
+def _rising(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
     points: list[MeasuredPoint] = []
-    rate = wanted.first_rate_frames_per_second
+    rate = parameters.first_rate_frames_per_second
     while len(points) < _MAXIMUM_POINTS:
         points.append(point(rate))
-        if _saturated(points[-1].traffic, wanted.stop_below_share):
+        if _saturated(points[-1].traffic, parameters.stop_below_share):
             break
-        rate *= wanted.rate_factor
+        rate *= parameters.rate_factor
     return [*points, point(None)]
 
 
-def _from_flat_out(wanted: SweepParameters, point: Point) -> list[MeasuredPoint]:
+def _from_flat_out(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
     """Flat out, the next rate above twice what that forwarded, and if that forwards more, its neighbours to the top."""
-    first, factor = wanted.first_rate_frames_per_second, wanted.rate_factor
+    first, factor = parameters.first_rate_frames_per_second, parameters.rate_factor
     flat_out = point(None)
     ratio = _PROBED_AT * source_rate(flat_out) / first
     step = max(0, math.floor(math.log(ratio, factor)) + 1) if ratio > 0 else 0
     points = {step: point(first * factor**step)}
     overload_harms = source_rate(points[step]) > _CLEARLY_MORE * source_rate(flat_out)
     while overload_harms and len(points) < _MAXIMUM_POINTS:
-        beside = _neighbour(wanted, points)
+        beside = _neighbour(parameters, points)
         if beside is None:
             break
         points[beside] = point(first * factor**beside)
     return [flat_out, *points.values()]
 
 
-def _neighbour(wanted: SweepParameters, points: Mapping[int, MeasuredPoint]) -> int | None:
+def _neighbour(parameters: SweepParameters, points: Mapping[int, MeasuredPoint]) -> int | None:
     """The step beside the best that may forward more: the next above if the generator can offer more, or the next below
     if it has frames enough. None at the top.
     """
     best = max(points, key=lambda step: source_rate(points[step]))
     above, below = best + 1, best - 1
     intended, offered, _ = frame_totals(points[best].traffic)
-    if above not in points and offered >= wanted.stop_below_share * intended:
+    if above not in points and offered >= parameters.stop_below_share * intended:
         return above
-    enough = wanted.first_rate_frames_per_second * wanted.rate_factor**below > source_rate(points[best])
+    enough = parameters.first_rate_frames_per_second * parameters.rate_factor**below > source_rate(points[best])
     return below if below >= 0 and below not in points and enough else None
 
 
@@ -176,30 +176,32 @@ def source_rate(point: MeasuredPoint) -> float:
     return forwarded * 1e9 / point.duration_ns / len(point.traffic.sources)
 
 
-def sweep_seconds(wanted: SweepParameters, slowdown: float) -> float:
+def sweep_seconds(parameters: SweepParameters, slowdown: float) -> float:
     """Rising: one point a step up to a rate that such a platform may forward, the first one, and one flat out.
 
     What is slow loses frames at the last two, and the sink waits for them. From flat out as few as may do. Of a list
     every point: what is slow loses frames flat out and at each rate that such a platform does not forward.
     """
     slow = slowdown >= _LOSING_FROM
-    if wanted.sweep == "rates":
-        losing = (
-            1 + sum(rate * wanted.streams > _EMULATED_FRAMES_PER_SECOND for rate in wanted.listed_rates) if slow else 0
-        )
-        return (len(wanted.listed_rates) + 1) * point_seconds(wanted) + losing * RESIDUAL_NS / 1e9
-    if wanted.sweep == "from-flat-out":
+    if parameters.sweep == "rates":
+        losing = 0
+        if slow:
+            losing = 1 + sum(
+                rate * parameters.streams > _EMULATED_FRAMES_PER_SECOND for rate in parameters.listed_rates
+            )
+        return (len(parameters.listed_rates) + 1) * point_seconds(parameters) + losing * RESIDUAL_NS / 1e9
+    if parameters.sweep == "from-flat-out":
         waits = _LOSING_POINTS * RESIDUAL_NS / 1e9 if slow else 0.0
-        return (_SLOW_POINTS if slow else _FAST_POINTS) * point_seconds(wanted) + waits
+        return (_SLOW_POINTS if slow else _FAST_POINTS) * point_seconds(parameters) + waits
     reach = _SLOW_FRAMES_PER_SECOND if slow else _FAST_FRAMES_PER_SECOND
-    steps = math.log(max(reach / wanted.first_rate_frames_per_second, 1.0), wanted.rate_factor)
+    steps = math.log(max(reach / parameters.first_rate_frames_per_second, 1.0), parameters.rate_factor)
     waits = 2 * RESIDUAL_NS / 1e9 if slow else 0.0
-    return (math.ceil(steps) + 2) * point_seconds(wanted) + waits
+    return (math.ceil(steps) + 2) * point_seconds(parameters) + waits
 
 
-def point_seconds(wanted: SweepParameters) -> float:
+def point_seconds(parameters: SweepParameters) -> float:
     """One point, with the drain and the counters."""
-    return wanted.point_milliseconds / 1000 + BESIDES_SECONDS
+    return parameters.point_milliseconds / 1000 + BESIDES_SECONDS
 
 
 def frame_totals(point: TrafficReply) -> tuple[int, int, int]:

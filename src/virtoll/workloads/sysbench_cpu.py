@@ -53,20 +53,20 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
 
     def native_seconds(self) -> float:
         """About 0.4 ms an event up to 10 000, growing with the power 3/2 of the limit."""
-        wanted = self.parameters
-        return 0.1 + 0.4e-3 * wanted.events * math.pow(wanted.maximum_prime / 10_000, 1.5)
+        parameters = self.parameters
+        return 0.1 + 0.4e-3 * parameters.events * math.pow(parameters.maximum_prime / 10_000, 1.5)
 
     def command(self, bench: Bench) -> list[str]:
         """A given number of events, without a limit of time."""
         del bench
-        wanted = self.parameters
+        parameters = self.parameters
         return [
             "sysbench",
             "cpu",
-            f"--threads={wanted.threads}",
-            f"--events={wanted.events}",
+            f"--threads={parameters.threads}",
+            f"--events={parameters.events}",
             "--time=0",
-            f"--cpu-max-prime={wanted.maximum_prime}",
+            f"--cpu-max-prime={parameters.maximum_prime}",
             "run",
         ]
 
@@ -75,9 +75,9 @@ class SysbenchCpu(ProgramWorkload[SysbenchCpuParameters]):
         run(bench.guest, ["sysbench", "--version"], 600.0)
         return None
 
-    def figures(self, said: ProgramOutput) -> Figures:
+    def figures(self, program: ProgramOutput) -> Figures:
         """The tool's own rate, time and latencies, by the guest's clock."""
-        return parse(said.output)
+        return parse(program.output)
 
     def check(self, bench: Bench, figures: Figures) -> str:
         """What the tool counted."""
@@ -94,10 +94,10 @@ def parse(output: str) -> Figures:
 
     The rate is None where sysbench divided by a time of zero: the trial has its duration by the outside clock.
     """
-    found: dict[str, object] = {}
+    figures: dict[str, object] = {}
     for name, (pattern, kind) in _FIGURES.items():
         match = re.search(pattern, output, re.MULTILINE)
         if match is None:
             raise ValueError(f"no {name.replace('_', ' ')} in it: {output.strip()[-120:]!r}")
-        found[name] = kind(match[1])
-    return found
+        figures[name] = kind(match[1])
+    return figures

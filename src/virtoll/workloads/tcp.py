@@ -158,18 +158,18 @@ class TcpStream(_Tcp[TcpStreamParameters]):
 
     def native_seconds(self) -> float:
         """About 1 GB/s."""
-        wanted = self.parameters
-        return wanted.transfer_seconds(int(wanted.size), _NATIVE_BYTES_PER_SECOND)
+        parameters = self.parameters
+        return parameters.transfer_seconds(int(parameters.size), _NATIVE_BYTES_PER_SECOND)
 
     def exchange(self) -> Exchange:
         """Who sends how much."""
-        wanted = self.parameters
+        parameters = self.parameters
         return StreamExchange(
             kind="stream",
-            active=_active(wanted.direction == "from-guest"),
-            bytes=int(wanted.size),
-            message_bytes=wanted.message_bytes,
-            connections=wanted.connections,
+            active=_active(parameters.direction == "from-guest"),
+            bytes=int(parameters.size),
+            message_bytes=parameters.message_bytes,
+            connections=parameters.connections,
         )
 
     def amount(self) -> int:
@@ -198,23 +198,23 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
 
     def native_seconds(self) -> float:
         """About 20 000 transactions a second, and twice the link's delay for each."""
-        wanted = self.parameters
-        each = 1 / _NATIVE_TRANSACTIONS_PER_SECOND + wanted.link_delay_ms / 500
-        size = wanted.request_bytes + wanted.response_bytes
-        return wanted.transactions * each + wanted.transfer_seconds(
-            wanted.transactions * size, _NATIVE_BYTES_PER_SECOND
+        parameters = self.parameters
+        each = 1 / _NATIVE_TRANSACTIONS_PER_SECOND + parameters.link_delay_ms / 500
+        size = parameters.request_bytes + parameters.response_bytes
+        return parameters.transactions * each + parameters.transfer_seconds(
+            parameters.transactions * size, _NATIVE_BYTES_PER_SECOND
         )
 
     def exchange(self) -> Exchange:
         """Who asks how often."""
-        wanted = self.parameters
+        parameters = self.parameters
         return RequestResponseExchange(
             kind="request-response",
-            active=_active(wanted.direction == "from-guest"),
-            transactions=wanted.transactions,
-            request_bytes=wanted.request_bytes,
-            response_bytes=wanted.response_bytes,
-            connections=wanted.connections,
+            active=_active(parameters.direction == "from-guest"),
+            transactions=parameters.transactions,
+            request_bytes=parameters.request_bytes,
+            response_bytes=parameters.response_bytes,
+            connections=parameters.connections,
         )
 
     def amount(self) -> int:

@@ -101,10 +101,10 @@ class Throughput(Workload[ThroughputParameters]):
 
     def estimate_seconds(self, slowdown: float) -> float:
         """So many trials of a search; queues make them longer where the CPU is slow."""
-        wanted = self.parameters
-        seconds = wanted.seconds_at(1e6 / max(slowdown, 1.0))
-        searched = min(wanted.search_seconds, _TRIALS * seconds)
-        return searched + len(DELAY_SHARES) * wanted.trial_seconds + _TRIALS * _BESIDES_SECONDS
+        parameters = self.parameters
+        seconds = parameters.seconds_at(1e6 / max(slowdown, 1.0))
+        searched = min(parameters.search_seconds, _TRIALS * seconds)
+        return searched + len(DELAY_SHARES) * parameters.trial_seconds + _TRIALS * _BESIDES_SECONDS
 
     def warm_up_seconds(self, slowdown: float) -> float:
         """One point."""
@@ -119,41 +119,41 @@ class Throughput(Workload[ThroughputParameters]):
 
     def measure(self, bench: Bench) -> Measurement:
         """Flat out, the search, and the points for the delay; every point is kept as the agent answered it."""
-        wanted = self.parameters
-        with routing(bench, wanted):
-            points = [self._point(bench, None, wanted.trial_seconds)]
+        parameters = self.parameters
+        with routing(bench, parameters):
+            points = [self._point(bench, None, parameters.trial_seconds)]
             apart = bench.receives_apart
             ceiling = _offered_rate(points[0], apart=apart)
-            if ceiling <= wanted.least_rate_frames_per_second:
+            if ceiling <= parameters.least_rate_frames_per_second:
                 problem = f"the generator offered {ceiling:.0f} frames/s flat out, which is not above the least rate"
                 return Measurement(points=points, problem=problem)
 
             def trial(load: float, seconds: float) -> Counted:
                 del seconds  # seconds_at is never below it
-                length = wanted.seconds_at(load)
+                length = parameters.seconds_at(load)
                 points.append(self._point(bench, load, length))
                 return _counted(points[-1], load, length, apart=apart)
 
-            loads = (wanted.least_rate_frames_per_second, ceiling)
-            found = search(wanted.goals(), loads, wanted.search_seconds, trial)
+            loads = (parameters.least_rate_frames_per_second, ceiling)
+            outcomes = search(parameters.goals(), loads, parameters.search_seconds, trial)
             searched = len(points)
-            pdr = found[1].conditional_throughput
+            pdr = outcomes[1].conditional_throughput
             delays = [] if pdr is None else [(share, share * pdr) for share in DELAY_SHARES]
-            points += [self._point(bench, rate, wanted.trial_seconds) for _, rate in delays]
+            points += [self._point(bench, rate, parameters.trial_seconds) for _, rate in delays]
         result = {
-            "figures": {one.goal.name: one.conditional_throughput for one in reversed(found)},
+            "figures": {outcome.goal.name: outcome.conditional_throughput for outcome in reversed(outcomes)},
             "ceiling_frames_per_second": ceiling,
-            "queue_frames": wanted.queue_frames,
-            "goals": [_goal_record(one, points) for one in found],
-            "delays": [{"share_of_pdr": one[0], "point": searched + n} for n, one in enumerate(delays)],
+            "queue_frames": parameters.queue_frames,
+            "goals": [_goal_record(outcome, points) for outcome in outcomes],
+            "delays": [{"share_of_pdr": delay[0], "point": searched + n} for n, delay in enumerate(delays)],
         }
         return Measurement(result=result, points=points, problem=unbalanced(points))
 
     def _point(self, bench: Bench, rate: float | None, seconds: float) -> MeasuredPoint:
         """At this rate of all streams together, or flat out."""
-        wanted = self.parameters
-        own = None if rate is None else rate / wanted.streams
-        return point_between_hops(bench, stream_through(bench, wanted), wanted, int(seconds * 1e9), own)
+        parameters = self.parameters
+        stream_rate = None if rate is None else rate / parameters.streams
+        return point_between_hops(bench, stream_through(bench, parameters), parameters, int(seconds * 1e9), stream_rate)
 
 
 def _offered_rate(point: MeasuredPoint, *, apart: bool) -> float:
@@ -175,18 +175,18 @@ def _given(source: SentSource, *, apart: bool) -> int:
     return source.offered_frames + (source.refused_frames or 0) * apart
 
 
-def _goal_record(found: Found, points: Sequence[MeasuredPoint]) -> dict[str, Any]:
-    goal = found.goal
+def _goal_record(outcome: Found, points: Sequence[MeasuredPoint]) -> dict[str, Any]:
+    goal = outcome.goal
     return {
         "name": goal.name,
         "loss_ratio": goal.loss_ratio,
         "exceed_ratio": goal.exceed_ratio,
         "relative_width": goal.relative_width,
         "sum_seconds": goal.sum_seconds,
-        "ended": found.ended,
-        "lower": _bound_record(found.lower, points),
-        "upper": _bound_record(found.upper, points),
-        "conditional_throughput_frames_per_second": found.conditional_throughput,
+        "ended": outcome.ended,
+        "lower": _bound_record(outcome.lower, points),
+        "upper": _bound_record(outcome.upper, points),
+        "conditional_throughput_frames_per_second": outcome.conditional_throughput,
     }
 
 
@@ -194,5 +194,5 @@ def _bound_record(bound: Bound | None, points: Sequence[MeasuredPoint]) -> dict[
     """The bound, the length of each of its trials, and their places among the trial's points, the first flat out."""
     if bound is None:
         return None
-    own = [number + 1 for number in bound.trials]
-    return {"rate_frames_per_second": bound.load, "trial_ns": points[own[0]].duration_ns, "points": own}
+    numbers = [number + 1 for number in bound.trials]
+    return {"rate_frames_per_second": bound.load, "trial_ns": points[numbers[0]].duration_ns, "points": numbers}

@@ -68,8 +68,8 @@ class FrameParameters(Parameters, FrameShape):
 
         It has a pair for each source, whatever these leave a guest by.
         """
-        own = self.model_dump(include=set(FrameParameters.model_fields))
-        return FrameParameters.model_validate({**own, "sources": self.sources * self.guests, "egress": "one"})
+        values = self.model_dump(include=set(FrameParameters.model_fields))
+        return FrameParameters.model_validate({**values, "sources": self.sources * self.guests, "egress": "one"})
 
 
 @dataclass(frozen=True)
@@ -104,30 +104,30 @@ class TrafficStream:
     sink_cpu: int | None
     table: Table | None = None
 
-    def request(self, wanted: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Traffic:
+    def request(self, parameters: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Traffic:
         """The trial as its agents are asked for it; fields of later forms of the protocol only where they are used.
 
         Each source has a key of its own, so that what is between it and the sink can write no frame that counts.
         """
         request = Traffic(
             trial=tag,
-            frame_size_bytes=wanted.frame_size_bytes,
+            frame_size_bytes=parameters.frame_size_bytes,
             duration_ns=duration_ns,
-            backend=wanted.backend,
-            sources=tuple(self._source(number, wanted, rate) for number in range(len(self.lanes))),
-            sink=self._sink(wanted),
+            backend=parameters.backend,
+            sources=tuple(self._source(number, parameters, rate) for number in range(len(self.lanes))),
+            sink=self._sink(parameters),
             quiet_ns=QUIET_NS,
             residual_ns=RESIDUAL_NS,
             drain_limit_ns=DRAIN_LIMIT_NS,
         )
-        if wanted.batch_frames:
-            request = request.but(batch_frames=wanted.batch_frames)
-        if wanted.mix != "none":
-            parts = tuple(MixPart(frame_size_bytes=size, weight=weight) for size, weight in wanted.parts)
+        if parameters.batch_frames:
+            request = request.but(batch_frames=parameters.batch_frames)
+        if parameters.mix != "none":
+            parts = tuple(MixPart(frame_size_bytes=size, weight=weight) for size, weight in parameters.parts)
             request = request.but(mix=parts)
         return request
 
-    def _source(self, number: int, wanted: FrameParameters, rate: float | None) -> Source:
+    def _source(self, number: int, parameters: FrameParameters, rate: float | None) -> Source:
         lane = self.lanes[number]
         source = Source(
             interface=lane.interface,
@@ -141,17 +141,17 @@ class TrafficStream:
             cpu=self.generator_cpu,
             key=secrets.token_hex(_KEY_BYTES),
         )
-        if wanted.vlan:
-            source = source.but(vlan=wanted.vlan)
-        if wanted.destinations > 1:
-            table = self.table or Table(wanted.destinations, 0)
-            spread = Destinations(count=wanted.destinations, routes=table.routes, seed=table.seed)
+        if parameters.vlan:
+            source = source.but(vlan=parameters.vlan)
+        if parameters.destinations > 1:
+            table = self.table or Table(parameters.destinations, 0)
+            spread = Destinations(count=parameters.destinations, routes=table.routes, seed=table.seed)
             source = source.but(destinations=spread)
         return source
 
-    def _sink(self, wanted: FrameParameters) -> SinkEnd:
+    def _sink(self, parameters: FrameParameters) -> SinkEnd:
         sink = SinkEnd(interfaces=self.sink_interfaces, cpu=self.sink_cpu)
-        return sink.but(backend=wanted.sink) if wanted.sink != "auto" else sink
+        return sink.but(backend=parameters.sink) if parameters.sink != "auto" else sink
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Metering:
 def send(
     peer: TrafficAgents,
     stream: TrafficStream,
-    wanted: FrameParameters,
+    parameters: FrameParameters,
     tag: int,
     duration_ns: int,
     rate: float | None,
@@ -177,7 +177,7 @@ def send(
 
     On several hosts the answer is joined from its parts. Whatever fails, no sink is left open.
     """
-    request = stream.request(wanted, tag, duration_ns, rate)
+    request = stream.request(parameters, tag, duration_ns, rate)
     if histograms:
         request = request.but(histograms=True)
     if metering is not None:

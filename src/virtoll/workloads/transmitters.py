@@ -107,59 +107,59 @@ class Transmitters(Workload[TransmittersParameters]):
 
     def needs(self) -> Needs:
         """As many guests as transmitters."""
-        wanted = self.parameters
+        parameters = self.parameters
         return Needs(
-            guests=wanted.transmitters,
-            affinity=wanted.affinity,
-            mtu_bytes=wanted.frames.mtu_bytes,
-            shared_nic=wanted.nic == "shared",
+            guests=parameters.transmitters,
+            affinity=parameters.affinity,
+            mtu_bytes=parameters.frames.mtu_bytes,
+            shared_nic=parameters.nic == "shared",
         )
 
     def estimate_seconds(self, slowdown: float) -> float:
         """One point, whatever the platform; starts of the guests are not in it."""
         del slowdown
-        wanted = self.parameters
-        return _lead_seconds(wanted.transmitters) + wanted.duration_milliseconds / 1000 + _BESIDES_SECONDS
+        parameters = self.parameters
+        return _lead_seconds(parameters.transmitters) + parameters.duration_milliseconds / 1000 + _BESIDES_SECONDS
 
     def measure(self, bench: Bench) -> Measurement:
         """One point: the sink is opened, all guests send, the sink gets the counts of what they sent."""
-        wanted = self.parameters
+        parameters = self.parameters
         benches = (bench, *bench.co_located)
-        if wanted.nic == "own":
+        if parameters.nic == "own":
             refuse_shared_links(benches)
-        links = [_towards_the_sink(one, wanted) for one in benches]
-        request = _request(benches, links, wanted, bench.next_tag())
-        with shaped(bench, links[0], Shape(wanted.link_rate_bits_per_second)) as shaped_by:
-            reply, guests_cpu = _send_together(benches, request, 30 + 2 * wanted.duration_ns / 1e9)
-        rate = wanted.rate_frames_per_second or None
+        links = [_towards_the_sink(member, parameters) for member in benches]
+        request = _request(benches, links, parameters, bench.next_tag())
+        with shaped(bench, links[0], Shape(parameters.link_rate_bits_per_second)) as shaped_by:
+            reply, guests_cpu = _send_together(benches, request, 30 + 2 * parameters.duration_ns / 1e9)
+        rate = parameters.rate_frames_per_second or None
         beside = {
             "guests_cpu": guests_cpu,
-            "shared_link": wanted.nic == "shared",
-            "shared_cpus": wanted.transmitters > 1 and wanted.affinity != "apart",
+            "shared_link": parameters.nic == "shared",
+            "shared_cpus": parameters.transmitters > 1 and parameters.affinity != "apart",
         }
-        point = MeasuredPoint(rate, wanted.duration_ns, reply, beside)
+        point = MeasuredPoint(rate, parameters.duration_ns, reply, beside)
         together = _together(reply)
         problem = unbalanced([point]) or apart(reply, together)
         result = {"together_share": together, "shaped_by": shaped_by}
         return Measurement(result=result, points=[point], problem=problem)
 
 
-def _towards_the_sink(bench: Bench, wanted: TransmittersParameters) -> Link:
-    link = bench.network.sink if wanted.nic == "own" else bench.network.shared
+def _towards_the_sink(bench: Bench, parameters: TransmittersParameters) -> Link:
+    link = bench.network.sink if parameters.nic == "own" else bench.network.shared
     if link is None:
         raise GuestCannot("its guests have no NIC in common that leads to the sink; set nic: own")
     return link
 
 
-def _request(benches: Sequence[Bench], links: Sequence[Link], wanted: TransmittersParameters, tag: int) -> Traffic:
+def _request(benches: Sequence[Bench], links: Sequence[Link], parameters: TransmittersParameters, tag: int) -> Traffic:
     lanes = []
-    for one, link in zip(benches, links, strict=True):
+    for bench, link in zip(benches, links, strict=True):
         ends = link.ends()
-        interface = one.hops.guest_names[link.guest_mac]
+        interface = bench.hops.guest_names[link.guest_mac]
         lanes.append(Lane(interface, link.guest_mac, link.guest_next_hop_mac, ends.guest, ends.peer))
     sinks = tuple(dict.fromkeys(link.peer_interface for link in links))
     stream = TrafficStream(tuple(lanes), sinks, None, benches[0].sink_cpu)
-    return stream.request(wanted.frames, tag, wanted.duration_ns, wanted.rate_frames_per_second or None)
+    return stream.request(parameters.frames, tag, parameters.duration_ns, parameters.rate_frames_per_second or None)
 
 
 def _send_together(
@@ -173,19 +173,19 @@ def _send_together(
     try:
         with benches[0].timekeeper.measuring(), ThreadPoolExecutor(max_workers=len(benches)) as threads:
             begins = time.monotonic() + _lead_seconds(len(benches))
-            asked = [
-                threads.submit(_send, one, request, number, begins, deadline_seconds)
-                for number, one in enumerate(benches)
+            futures = [
+                threads.submit(_send, bench, request, number, begins, deadline_seconds)
+                for number, bench in enumerate(benches)
             ]
-            sent = [one.result() for one in asked]
-        sources = tuple(one.sources[0].but(source=number) for number, one in enumerate(sent))
+            sent = [future.result() for future in futures]
+        sources = tuple(reply.sources[0].but(source=number) for number, reply in enumerate(sent))
         received = sink.ask(SinkFinishRequest(sources=totals(sources)), deadline_seconds)
     except GuestError:
         with contextlib.suppress(GuestError):
             sink.ask(SinkCloseRequest(), deadline_seconds)
         raise
-    guests = [one.cpu.to_json() for one in sent]  # by the guests' clocks
-    cpu = {**generators_cpu([one.cpu for one in sent]), **received.cpu.to_json()}
+    guests = [reply.cpu.to_json() for reply in sent]  # by the guests' clocks
+    cpu = {**generators_cpu([reply.cpu for reply in sent]), **received.cpu.to_json()}
     joined = TrafficReply.of(
         sent[0], sources=sources, sink=received.sink, interfaces=received.interfaces, cpu=TrafficCpu.from_json(cpu)
     )
@@ -198,15 +198,15 @@ def _lead_seconds(guests: int) -> float:
 
 def _send(bench: Bench, request: Traffic, number: int, begins: float, deadline_seconds: float) -> SendReply:
     """One guest's half; all begin at the same moment, so that who is asked last need not wait for those that send."""
-    own = request.sources[number].but(number=number)
+    source = request.sources[number].but(number=number)
     delay_ns = max(0, int((begins - time.monotonic()) * 1e9))
-    return bench.guest.ask(SendRequest.of(request, sources=(own,), delay_ns=delay_ns), deadline_seconds)
+    return bench.guest.ask(SendRequest.of(request, sources=(source,), delay_ns=delay_ns), deadline_seconds)
 
 
 def apart(point: TrafficReply, together: float | None) -> str | None:
     """Why the guests did not share what they sent over, in one sentence; None: they did, or nobody sent."""
     if any(source.offered_frames for source in point.sources):
-        lacking = [number for number, one in enumerate(point.sink.per_source) if not one.forwarded_frames]
+        lacking = [number for number, source in enumerate(point.sink.per_source) if not source.forwarded_frames]
         if lacking:
             return f"no frame of guest {lacking[0] + 1} of {len(point.sources)} arrived"
     if together is not None and together < _LEAST_TOGETHER:
@@ -217,10 +217,10 @@ def apart(point: TrafficReply, together: float | None) -> str | None:
 def _together(point: TrafficReply) -> float | None:
     """For which share of the time in which any guest's frames arrived those of all did; None where some's did not."""
     begins, ends = [], []
-    for one in point.sink.per_source:
-        if one.first_received_monotonic_ns is None or one.last_received_monotonic_ns is None:
+    for source in point.sink.per_source:
+        if source.first_received_monotonic_ns is None or source.last_received_monotonic_ns is None:
             return None
-        begins.append(one.first_received_monotonic_ns)
-        ends.append(one.last_received_monotonic_ns)
+        begins.append(source.first_received_monotonic_ns)
+        ends.append(source.last_received_monotonic_ns)
     whole, common = max(ends) - min(begins), min(ends) - max(begins)
     return max(0, common) / whole if whole > 0 else None

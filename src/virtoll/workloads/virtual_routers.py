@@ -77,8 +77,8 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
     def needs(self) -> Needs:
         """As many guests as routers."""
-        wanted = self.parameters
-        return Needs(guests=wanted.routers, affinity=wanted.affinity, mtu_bytes=wanted.mtu_bytes)
+        parameters = self.parameters
+        return Needs(guests=parameters.routers, affinity=parameters.affinity, mtu_bytes=parameters.mtu_bytes)
 
     def estimate_seconds(self, slowdown: float) -> float:
         """The sweep or one point; that the guests share a CPU makes it shorter, their starts are not in it."""
@@ -100,33 +100,33 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
         return self._measure(bench, first_point)
 
     def _measure(self, bench: Bench, points_of: Points) -> Measurement:
-        wanted = self.parameters
+        parameters = self.parameters
         benches = (bench, *bench.co_located)
         refuse_shared_links(benches)
         with contextlib.ExitStack() as configured:
-            for one in benches:
-                configured.enter_context(routing(one, wanted))
-            stream = _stream(benches, wanted)
+            for router in benches:
+                configured.enter_context(routing(router, parameters))
+            stream = _stream(benches, parameters)
 
             def point(rate: float | None) -> MeasuredPoint:
                 tag = bench.next_tag()
                 with bench.timekeeper.measuring():
-                    return send(bench.peer, stream, wanted, tag, wanted.point_ns, rate, histograms=True)
+                    return send(bench.peer, stream, parameters, tag, parameters.point_ns, rate, histograms=True)
 
-            total = wanted.total_rate_frames_per_second
-            points = [point(total / wanted.routers)] if total else points_of(wanted, point)
+            total = parameters.total_rate_frames_per_second
+            points = [point(total / parameters.routers)] if total else points_of(parameters, point)
         return Measurement(points=points, problem=unbalanced(points))
 
 
 def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
     """Guests that are reached by the same NIC would be measured against each other there and not in their host."""
-    if len(benches) > 1 and any(link.trunk for one in benches for link in one.network.traffic):
+    if len(benches) > 1 and any(link.trunk for bench in benches for link in bench.network.traffic):
         raise GuestCannot(
             "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out",
         )
 
 
-def _stream(benches: tuple[Bench, ...], wanted: VirtualRoutersParameters) -> TrafficStream:
-    lanes = tuple(lane(one.network.sources[0], one.network.sink, wanted) for one in benches)
-    sinks = tuple(one.network.sink.peer_interface for one in benches)
+def _stream(benches: tuple[Bench, ...], parameters: VirtualRoutersParameters) -> TrafficStream:
+    lanes = tuple(lane(bench.network.sources[0], bench.network.sink, parameters) for bench in benches)
+    sinks = tuple(bench.network.sink.peer_interface for bench in benches)
     return TrafficStream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)

@@ -50,18 +50,18 @@ class Zfg(TimedJobWorkload[ZfgParameters]):
 
     def native_seconds(self) -> float:
         """About 200 MB/s, written and flushed."""
-        wanted = self.parameters
-        return wanted.rounds * (wanted.size_bytes + wanted.dump_bytes) / _NATIVE_BYTES_PER_SECOND
+        parameters = self.parameters
+        return parameters.rounds * (parameters.size_bytes + parameters.dump_bytes) / _NATIVE_BYTES_PER_SECOND
 
     def needs(self) -> Needs:
         """Room for one round and the dump."""
-        wanted = self.parameters
-        return Needs(data_bytes=int(wanted.size_bytes) + int(wanted.dump_bytes))
+        parameters = self.parameters
+        return Needs(data_bytes=int(parameters.size_bytes) + int(parameters.dump_bytes))
 
     def expected_check(self) -> str | None:
         """All rounds, and nothing but zeros in a file of that size."""
-        wanted = self.parameters
-        return f"{wanted.rounds} rounds, {int(wanted.size_bytes)} zeros"
+        parameters = self.parameters
+        return f"{parameters.rounds} rounds, {int(parameters.size_bytes)} zeros"
 
     def job_parameters(self, bench: Bench) -> dict[str, object]:
         """Where to write, too."""
