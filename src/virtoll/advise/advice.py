@@ -6,6 +6,7 @@ all platforms and parts alone, those beside others, and those of each part's num
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -73,9 +74,8 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
     control = analysis.data.manifest.control
     platforms = [platform for platform in analysis.platforms if platform != control]
     demands = {part: _asked(analysis, ratios, part) for part in parts}
-    family = family_of(
-        ratios, (demand for of_part in demands.values() if not isinstance(of_part, str) for demand in of_part)
-    )
+    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
+    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
     beside = beside_of(analysis, ratios, parts, known, platforms)
     guests = {part: guests_of(analysis, ratios, part) for part in parts}
     advised = []
@@ -132,9 +132,8 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
 def _statement(
     analysis: Analysis, ratios: Ratios, platform: str, part: Part, demands: list[Asked] | str, family: int
 ) -> Statement:
-    platform_demands = (
-        [] if isinstance(demands, str) else [demand for demand in demands if demand.cell.platform == platform]
-    )
+    known = [] if isinstance(demands, str) else demands
+    platform_demands = [demand for demand in known if demand.cell.platform == platform]
     if not platform_demands:
         workloads = (FORWARD, SEARCH) if isinstance(part, RouterNeed) else tuple(part.asked)
         reason = demands if isinstance(demands, str) else why_not_measured(analysis, platform, workloads)
@@ -177,13 +176,8 @@ def _missing(
     open_parts = [part for part in parts if any(_is_open(advice, part) for advice in able)]
     if open_parts and len(parts) == 1:
         which = [advice.platform for advice in able if any(_is_open(advice, part) for part in open_parts)]
-        findings = [
-            each
-            for advice in able
-            for statement in advice.alone
-            for each in statement.findings
-            if each.answer is Answer.OPEN
-        ]
+        statements = [statement for advice in able for statement in advice.alone]
+        findings = [each for statement in statements for each in statement.findings if each.answer is Answer.OPEN]
         more = [each.more_blocks for each in findings if each.more_blocks is not None]
         experiments.append(missing.alone(analysis, open_parts, known, which, max(more, default=None)))
     unlike = [advice.platform for advice in able if advice.answer is not Answer.MEETS]
@@ -198,7 +192,5 @@ def _missing(
 
 
 def _is_open(advice: PlatformAdvice, part: Part) -> bool:
-    return any(
-        statement.need == part.text and statement.answer in (Answer.OPEN, Answer.NOT_MEASURED)
-        for statement in advice.alone
-    )
+    answers = {statement.answer for statement in advice.alone if statement.need == part.text}
+    return not answers.isdisjoint((Answer.OPEN, Answer.NOT_MEASURED))

@@ -8,6 +8,7 @@ It does not fit where a block's is further from the others' than `models.MOST_HE
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -75,24 +76,21 @@ def beside_of(
     if len(parts) < 2:
         return ()
     demands = {part: _asked(analysis, ratios, part, _others(part, parts, known)) for part in parts}
-    family = family_of(
-        ratios, (demand for of_part in demands.values() if not isinstance(of_part, str) for demand in of_part)
-    )
+    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
+    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
     rows = []
     for platform in platforms:
         for part in parts:
             loads, of_part = _others(part, parts, known), demands[part]
-            platform_demands = (
-                [] if isinstance(of_part, str) else [demand for demand in of_part if demand.cell.platform == platform]
-            )
+            measured_demands = [] if isinstance(of_part, str) else of_part
+            platform_demands = [demand for demand in measured_demands if demand.cell.platform == platform]
             if not platform_demands:
                 why = of_part if isinstance(of_part, str) else "it was not measured beside it"
                 rows.append(Beside(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
                 continue
             findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
-            needed = max(
-                (other.rate for other in parts if other is not part and isinstance(other, RouterNeed)), default=0.0
-            )
+            routers = [other for other in parts if other is not part and isinstance(other, RouterNeed)]
+            needed = max((router.rate for router in routers), default=0.0)
             answer, reason = _answer(part, findings, _too_little(analysis, platform_demands, needed))
             factors = tuple(_factor(analysis, demand) for demand in _conditions(platform_demands))
             rows.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
@@ -115,9 +113,8 @@ def _answer(part: Part, findings: Sequence[Finding], too_little: Mapping[str, st
         if answer is Answer.FAILS:
             reasons[f"{under} it does not, and the load may take more than the guest that it stands for"] = None
         else:
-            reasons |= dict.fromkeys(
-                verdict.caveat or verdict.reason for verdict in verdicts if verdict.caveat or verdict.reason
-            )
+            known = (verdict.caveat or verdict.reason for verdict in verdicts)
+            reasons |= dict.fromkeys(reason for reason in known if reason)
         if under in too_little:
             reasons[too_little[under]] = None
     return Answer.OPEN, "; ".join(reasons)
@@ -145,11 +142,10 @@ def _label(analysis: Analysis, demand: Asked) -> str:
 
 def _conditions(demands: Sequence[Asked]) -> list[Asked]:
     """One of each platform, workload and condition."""
-    return list(
-        {
-            (demand.cell.task.workload, demand.cell.task.parameters, demand.cell.under): demand for demand in demands
-        }.values()
-    )
+    by_condition = {}
+    for demand in demands:
+        by_condition[demand.cell.task.workload, demand.cell.task.parameters, demand.cell.under] = demand
+    return list(by_condition.values())
 
 
 def _factor(analysis: Analysis, demand: Asked) -> Factor:

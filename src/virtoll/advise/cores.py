@@ -44,10 +44,8 @@ def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) ->
     if caveat_of(ratios, first) is not None:
         return demand
     logs = {n: by_block(cell.rounds) for n, cell in cells.items()}
-    fitted = fit(
-        Model.CORES,
-        {float(n): n * geometric_mean([sign * log for log in values.values()]) for n, values in logs.items()},
-    )
+    means = {float(n): n * geometric_mean([sign * log for log in values.values()]) for n, values in logs.items()}
+    fitted = fit(Model.CORES, means)
     demand = replace(demand, fit=fitted)
     if not fitted.fits or not fitted.between(number):
         return demand

@@ -43,11 +43,8 @@ def groups(cells: Iterable[Cell]) -> list[list[Cell]]:
     """Those that differ in the frame's size alone, by size; a sweep's own parameters are no matter."""
     groups: dict[tuple[object, ...], dict[int, Cell]] = {}
     for cell in cells:
-        key = (
-            cell.platform,
-            cell.under,
-            *(cell.attributes.get(name) for name in ("sources", "routes", "destinations")),
-        )
+        ways = (cell.attributes.get(name) for name in ("sources", "routes", "destinations"))
+        key = (cell.platform, cell.under, *ways)
         groups.setdefault(key, {}).setdefault(int(cell.attributes[SIZE]), cell)
     return [[by_size[size] for size in sorted(by_size)] for by_size in groups.values()]
 

@@ -7,6 +7,7 @@ and beyond them the scalability law answers, where it fits (`models`). Main type
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -75,9 +76,8 @@ class Guests:
 def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, ...]:
     """One for each platform of which several guests at once were measured as the part says; none of one guest alone."""
     demands = _routers(analysis, ratios, part) if isinstance(part, RouterNeed) else _jobs(analysis, ratios, part)
-    family = family_of(
-        ratios, (demand for by_number in demands.values() for each in by_number.values() for demand in each)
-    )
+    every = (each for by_number in demands.values() for each in by_number.values())
+    family = family_of(ratios, itertools.chain.from_iterable(every))
     rows = []
     for platform, by_number in demands.items():
         if max(by_number) == 1:
@@ -88,9 +88,8 @@ def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, .
             answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
             steps.append(Step(number, answer, findings))
         caveat = next((caveat_of(ratios, demand.cell) for each in by_number.values() for demand in each), None)
-        taken = max(
-            (group.taken_bytes or 0.0 for group in analysis.at_once.groups if group.platform == platform), default=0
-        )
+        groups = [group for group in analysis.at_once.groups if group.platform == platform]
+        taken = max((group.taken_bytes or 0.0 for group in groups), default=0)
         guests = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
         rows.append(guests if caveat is not None else _with_model(analysis, ratios, guests, by_number, family))
     return tuple(rows)

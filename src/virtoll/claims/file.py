@@ -71,9 +71,7 @@ def _complaint(error: ValidationError) -> str:
     Where a key may have one of several types there is an error for each; those that say what is wrong go first.
     """
     errors = error.errors(include_url=False)
-    first = min(
-        errors, key=lambda problem: ([problem["type"] not in types for types in _TELLING], -len(problem["loc"]))
-    )
+    first = min(errors, key=lambda fault: ([fault["type"] not in types for types in _TELLING], -len(fault["loc"])))
     key = ".".join(str(part) for part in _named(first["loc"]))
     return complaint(first, key, "docs/claims.md lists the keys")
 

@@ -120,9 +120,8 @@ def _judged_test(test: Test, findings: Sequence[Finding]) -> JudgedTest:
     """A test on all platforms, or on any; those whose numbers are no results decide nothing."""
     deciding = {finding.outcome for finding in findings if not finding.functional}
     if not deciding:
-        return JudgedTest(
-            test, Outcome.NOT_MEASURED, tuple(findings), "it was measured only where numbers are no results"
-        )
+        reason = "it was measured only where numbers are no results"
+        return JudgedTest(test, Outcome.NOT_MEASURED, tuple(findings), reason)
     decisive, other = Outcome.REFUTED, Outcome.SUPPORTED
     if test.holds_for == "any":
         decisive, other = other, decisive

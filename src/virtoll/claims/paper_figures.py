@@ -130,11 +130,8 @@ def figures_of_study(study: str) -> tuple[PaperFigure, ...]:
 
 def rows_of(figure: PaperFigure, part: Part) -> list[PublishedValue]:
     """The published numbers that belong to a part."""
-    return [
-        row
-        for row in published_values()
-        if row.paper == figure.paper and any(selection.holds(row) for selection in part.rows)
-    ]
+    rows = [row for row in published_values() if row.paper == figure.paper]
+    return [row for row in rows if any(selection.holds(row) for selection in part.rows)]
 
 
 def marks_of(figure: PaperFigure, analysis: Analysis) -> tuple[tuple[Mark, ...], ...]:

@@ -161,25 +161,15 @@ def questions() -> tuple[Question, ...]:
         all_questions += [_question(mapped, group) for group in alike.values()]
     for statement in rows_file().said:
         then = Then(None, None, "equal", statement.words, (), ())
-        all_questions.append(
-            Question(
-                statement.paper,
-                statement.source,
-                statement.platform,
-                statement.what,
-                how="",
-                then=then,
-                now=statement.now,
-            )
-        )
+        source, platform, what = statement.source, statement.platform, statement.what
+        all_questions.append(Question(statement.paper, source, platform, what, how="", then=then, now=statement.now))
     return tuple(all_questions)
 
 
 def why_not_comparable(row: PublishedValue) -> str | None:
     """Why a number has no counterpart in any run; None where it has."""
-    return next(
-        (entry.why for entry in rows_file().not_comparable if entry.paper == row.paper and entry.rows.holds(row)), None
-    )
+    entries = (entry for entry in rows_file().not_comparable if entry.paper == row.paper)
+    return next((entry.why for entry in entries if entry.rows.holds(row)), None)
 
 
 def as_filter(document: Mapping[str, Any]) -> PlatformFilter:
@@ -195,9 +185,8 @@ def _question(mapped: Mapped, rows: Sequence[PublishedValue]) -> Question:
     then = Then(min(shares), max(shares), _relation(mapped, pairs), mapped.words, notes, tuple(pairs))
     source = mapped.source or ", ".join(dict.fromkeys(row.source for row in rows))
     what = mapped.what.format(**rows[0].parameters, load=rows[0].scenario.rsplit("-", 1)[-1])
-    return Question(
-        mapped.paper, source, rows[0].platform, what, how=mapped.how, then=then, now=_asked(mapped, rows[0])
-    )
+    now = _asked(mapped, rows[0])
+    return Question(mapped.paper, source, rows[0].platform, what, how=mapped.how, then=then, now=now)
 
 
 def _asked(mapped: Mapped, row: PublishedValue) -> Compared:

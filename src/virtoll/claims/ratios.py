@@ -111,10 +111,10 @@ class Ratios:
 
     def caveat(self, compared: Compared, side: Sides | ClockError) -> str | None:
         """Why its numbers are no results; None where they are."""
-        parties = (
-            [side.platform] if isinstance(side, ClockError) else [label for label, _ in self._parties(compared, side)]
-        )
-        return next((self._analysis.caveats[label] for label in parties if label in self._analysis.caveats), None)
+        if isinstance(side, ClockError):
+            return self._analysis.caveats.get(side.platform)
+        labels = (label for label, _ in self._parties(compared, side))
+        return next((self._analysis.caveats[label] for label in labels if label in self._analysis.caveats), None)
 
     def ratio(self, compared: Compared, side: Sides | ClockError, family: int, *, value: bool) -> Ratio:
         """One of the sides' ratios; `family`: with how many its interval is simultaneous.
@@ -181,9 +181,9 @@ class Ratios:
 
     def _parties(self, compared: Compared, sides: Sides) -> list[tuple[str, Task]]:
         """What a ratio is made of, by platform and task: the baseline's too, where both sides are shares of it."""
-        cells = [side for side in sides if side is not None]
-        bases = [(self._baseline, side.task) for side in cells] if compared.relative_to_baseline else []
-        return [*((side.platform, side.task) for side in cells), *bases]
+        cells = [cell for cell in sides if cell is not None]
+        bases = [(self._baseline, cell.task) for cell in cells] if compared.relative_to_baseline else []
+        return [*((cell.platform, cell.task) for cell in cells), *bases]
 
     def _why_incomparable(self, compared: Compared, sides: Sides, *, functional: bool) -> str:
         """Why a value or a ratio would not be the platforms' own; empty where it is.
@@ -265,9 +265,8 @@ def _intervals(
         interval = student(logs, confidence).interval
         if interval is None:
             raise ValueError("an interval needs two blocks")
-        intervals.append(
-            Interval(math.exp(interval.low - gap), math.exp(interval.high + gap), confidence, interval.method)
-        )
+        low, high = math.exp(interval.low - gap), math.exp(interval.high + gap)
+        intervals.append(Interval(low, high, confidence, interval.method))
     return intervals[0], intervals[1]
 
 

@@ -100,10 +100,9 @@ def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
 
 def trials_of(analysis: Analysis, cell: Cell) -> list[TrialRecord]:
     """The believed trials of a cell's task under what it ran beside or with."""
-    trials = (trial for trial in analysis.data.every_trial if trial.status == "ok" and trial.platform == cell.platform)
-    return [
-        trial for trial in trials if (trial.condition or trial.scale or ALONE) == cell.under and cell.task.is_of(trial)
-    ]
+    valid = (trial for trial in analysis.data.every_trial if trial.status == "ok" and trial.platform == cell.platform)
+    trials = (trial for trial in valid if (trial.condition or trial.scale or ALONE) == cell.under)
+    return [trial for trial in trials if cell.task.is_of(trial)]
 
 
 def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
@@ -179,9 +178,8 @@ def _delivered(points: Sequence[Point], *, apart: bool) -> float | None:
 
     So a share of nothing has a logarithm too. `apart`: what the first interface refused was turned away as well.
     """
-    sent = sum(
-        source.offered_frames + (source.refused_frames or 0 if apart else 0) for p in points for source in p.sources
-    )
+    sources = [source for point in points for source in point.sources]
+    sent = sum(source.offered_frames + (source.refused_frames or 0 if apart else 0) for source in sources)
     through = sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
     return math.log((through + 0.5) / (sent + 1.0)) if sent else None
 

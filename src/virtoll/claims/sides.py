@@ -205,12 +205,10 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
             if number is not None:
                 groups.setdefault(_rest(cell, key), []).append((number, cell))
         pick = min if value == "least" else max
-        selected = [
-            cell
-            for ranked in groups.values()
-            for number, cell in ranked
-            if number == pick(other for other, _ in ranked)
-        ]
+        selected = []
+        for ranked in groups.values():
+            extreme = pick(number for number, _ in ranked)
+            selected += [cell for number, cell in ranked if number == extreme]
     return selected
 
 
@@ -249,9 +247,8 @@ def _is_counterpart(against: Against, cell: Cell, other: Cell, manifest: Manifes
         return True
     entries = {entry.label: entry for entry in manifest.platforms}
     first, second = entries[cell.platform], entries[other.platform]
-    return (first.platform, first.host) == (second.platform, second.host) and _unnamed(first, against) == _unnamed(
-        second, against
-    )
+    same_product = (first.platform, first.host) == (second.platform, second.host)
+    return same_product and _unnamed(first, against) == _unnamed(second, against)
 
 
 def _unnamed(entry: PlatformEntry, against: Against) -> dict[str, Any]:

@@ -44,9 +44,8 @@ def compare_all(
             entries = (base.observations if base else ()) if platform == control else host.get(task, ())
             why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
             compared.append(compare(task, platform, observations, entries, why, caveat))
-    return [comparison for comparison in compared if comparison.platform != control], [
-        comparison for comparison in compared if comparison.platform == control
-    ]
+    alike = [comparison for comparison in compared if comparison.platform == control]
+    return [comparison for comparison in compared if comparison.platform != control], alike
 
 
 def host_labels(data: RunData, caveats: Mapping[str, str]) -> frozenset[str]:
@@ -71,20 +70,15 @@ def host_values(
     for observation in observations:
         if observation.platform in labels:
             by_task.setdefault(observation.task, []).append(observation)
-    return {
-        task: entries
-        for task, entries in by_task.items()
-        if any(observation.platform == baseline for observation in entries)
-    }
+    return {task: entries for task, entries in by_task.items() if baseline in {entry.platform for entry in entries}}
 
 
 class _Troubles:
     """Why cells have no value."""
 
     def __init__(self, data: RunData) -> None:
-        self._unavailable = {
-            entry.label: entry.reason for entry in reversed(data.manifest.platforms) if not entry.available
-        }
+        unavailable = [entry for entry in reversed(data.manifest.platforms) if not entry.available]
+        self._unavailable = {entry.label: entry.reason for entry in unavailable}
         self._reasons: dict[tuple[str, str, str], Counter[str]] = {}
         for trial in data.trials:
             if trial.status != "ok":

@@ -345,9 +345,8 @@ def _compared(
     share = math.exp(sum(theirs.values()) / len(theirs) - sum(mine.values()) / len(mine))
     comparison = replace(nothing, verdict=Verdict.UNKNOWN, share=share)
     if min(len(mine), len(theirs)) == 1:
-        comparison = replace(
-            comparison, reason="a run has it in one block, or on one host, alone: no interval, no verdict"
-        )
+        reason = "a run has it in one block, or on one host, alone: no interval, no verdict"
+        comparison = replace(comparison, reason=reason)
     return _Unpaired(_without_result(comparison, _caveat(first, second, pair, both.second, bases)), mine, theirs)
 
 
@@ -444,10 +443,8 @@ def _decide(
     family: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Key, float]
 ) -> dict[tuple[bool, str, Task], Comparison]:
     """The verdicts of one family and of the A/A control (True) beside it."""
-    decided = {
-        (beside, unpaired.comparison.platform, unpaired.comparison.task): unpaired.comparison
-        for beside, unpaired in family
-    }
+    compared = [(beside, unpaired.comparison) for beside, unpaired in family]
+    decided = {(beside, comparison.platform, comparison.task): comparison for beside, comparison in compared}
     tested = [(beside, unpaired) for beside, unpaired in family if unpaired.testable]
     if not tested:
         return decided
@@ -467,9 +464,8 @@ def _decide(
         level = rules.alarm_level if beside else rules.level
         size = sum(each is beside for each, _ in tested)
         place = tasks[key[2]], columns[beside, key[1]]
-        decided[key] = told_by(
-            unpaired.comparison, judged, place, replace(rules, level=level), size, key[2].key in gaps
-        )
+        ruled = replace(rules, level=level)
+        decided[key] = told_by(unpaired.comparison, judged, place, ruled, size, key[2].key in gaps)
     return decided
 
 

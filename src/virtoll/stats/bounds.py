@@ -64,9 +64,8 @@ def against_lower_bounds(
         base = comparison.platform if baseline is None else baseline
         if comparison.verdict not in (Verdict.ALIKE, Verdict.FASTER) or (base, comparison.task) not in bounds:
             return comparison
-        reason = (
-            f"{comparison.against} lost nothing flat out or reached the generator's limit, so that it may forward more"
-        )
+        why = "lost nothing flat out or reached the generator's limit, so that it may forward more"
+        reason = f"{comparison.against} {why}"
         return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
 
     return [marked(comparison) for comparison in comparisons]
@@ -95,12 +94,9 @@ def without_unpinned(
     def marked(comparison: Comparison) -> Comparison:
         labels = [label for label in (comparison.platform, baseline) if label is not None]
         unpinned = [(label, elsewhere[label]) for label in labels if label in elsewhere]
-        if (
-            comparison.verdict is not Verdict.UNKNOWN
-            or not unpinned
-            or comparison.caveat
-            or not comparison.task.is_forwarding_rate
-        ):
+        if comparison.verdict is not Verdict.UNKNOWN or comparison.caveat:
+            return comparison
+        if not unpinned or not comparison.task.is_forwarding_rate:
             return comparison
         label, where = unpinned[0]
         reason = f"{label} forwards {where}; the CPU time per frame does not depend on that"

@@ -183,6 +183,5 @@ def shared_cores(pinning: Mapping[str, Any] | None) -> str:
         for core in cores:
             if core is not None:
                 users.setdefault(core, []).append(name)
-    return "; ".join(
-        f"{' and '.join(sharing)} share core {core}" for core, sharing in users.items() if len(sharing) > 1
-    )
+    shared = {core: " and ".join(names) for core, names in users.items() if len(names) > 1}
+    return "; ".join(f"{names} share core {core}" for core, names in shared.items())

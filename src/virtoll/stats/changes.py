@@ -267,10 +267,8 @@ def _hash(text: Any) -> str:
 
 def _platforms_differ(before: Manifest, after: Manifest) -> bool:
     """Whether the two texts ask for other platforms, which is told with these."""
-    platforms = [
-        [(entry.label, entry.platform, entry.parameters) for entry in run.platforms] for run in (before, after)
-    ]
-    return platforms[0] != platforms[1]
+    was, now = ([(entry.label, entry.platform, entry.parameters) for entry in run.platforms] for run in (before, after))
+    return was != now
 
 
 def _of_workloads(before: Manifest, after: Manifest) -> Iterator[Change]:

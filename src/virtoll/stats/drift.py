@@ -58,9 +58,8 @@ def drift(values: Sequence[OrderedValue]) -> Drift | None:
     cells: dict[int, dict[tuple[str, Task], list[float]]] = {}
     for value in values:
         observation = value.observation
-        cells.setdefault(observation.block, {}).setdefault((observation.platform, observation.task), []).append(
-            math.log(value.relative)
-        )
+        cell = observation.platform, observation.task
+        cells.setdefault(observation.block, {}).setdefault(cell, []).append(math.log(value.relative))
     means = [statistics.fmean(median(logs) for logs in cells[block].values()) for block in sorted(cells)]
     if len(means) < DRIFT_FROM:
         return None

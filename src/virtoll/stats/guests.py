@@ -146,10 +146,8 @@ def readiness(boot: BootRecord) -> Readiness | None:
 
 def held_bytes(processes: Sequence[ProcessMemory]) -> int | None:
     """PSS and page tables together; None where one of the processes could not be read, or there is none."""
-    resident, tables = (
-        _sum(processes, lambda process: process.pss_bytes),
-        _sum(processes, lambda process: process.page_tables_bytes),
-    )
+    resident = _sum(processes, lambda process: process.pss_bytes)
+    tables = _sum(processes, lambda process: process.page_tables_bytes)
     return resident + tables if resident is not None and tables is not None else None
 
 

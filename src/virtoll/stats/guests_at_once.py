@@ -158,9 +158,8 @@ def guests_at_once(
     values, gaps = _values(trials, tasks)
     observed: dict[tuple[str, Task, ScalePoint], list[Observation]] = {}
     for observation in values:
-        observed.setdefault((observation.platform, observation.task, point_of[observation.trial]), []).append(
-            observation
-        )
+        key = observation.platform, observation.task, point_of[observation.trial]
+        observed.setdefault(key, []).append(observation)
     cells = {key: summarise(entries) for key, entries in observed.items()}
     named = AtOnce(points=tuple(points))
     compared: list[Comparison] = []
@@ -265,9 +264,8 @@ def _rows(
             for point in points:
                 entries = observed.get((platform, task, point))
                 if entries:
-                    alone = next(
-                        (observed.get((platform, task, other)) for other in points if _is_alone(other, point)), None
-                    )
+                    single = next((other for other in points if _is_alone(other, point)), None)
+                    alone = observed.get((platform, task, single)) if single is not None else None
                     members = [by_number[entry.trial].members for entry in entries]
                     rows.append(_row(platform, task, point, entries, members, alone or ()))
     return tuple(rows)
@@ -322,11 +320,9 @@ def _durations_ns(clocks: Sequence[Clock | None]) -> list[int]:
 
 def _finished_ns(members: Sequence[GuestRun]) -> float | None:
     """From the first job's begin to the last one's end, by the outside clock."""
-    begun = [begin_ns(member.clock) for member in members if member.clock is not None]
-    known = [moment for moment in begun if moment is not None]
-    ended = [
-        member.clock.marks.end_ns for member in members if member.clock is not None and member.clock.marks is not None
-    ]
+    clocks = [member.clock for member in members if member.clock is not None]
+    known = [begin for clock in clocks if (begin := begin_ns(clock)) is not None]
+    ended = [clock.marks.end_ns for clock in clocks if clock.marks is not None]
     return max(ended) - min(known) if len(known) == len(ended) == len(members) else None
 
 

@@ -120,17 +120,14 @@ def isolation(
     conditions = {condition.label: condition for condition in of_trial.values()}
     if not conditions:
         return Isolation()
-    named = [
-        *(label for label in labels if label in conditions),
-        *(label for label in conditions if label not in labels),
-    ]
+    named = [label for label in labels if label in conditions]
+    named += [label for label in conditions if label not in labels]
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
     values, gaps = observations_of(compared, beside)
     groups: dict[tuple[str, Task, str], list[Observation]] = {}
     for observation in values:
-        groups.setdefault((observation.platform, observation.task, of_trial[observation.trial].label), []).append(
-            observation
-        )
+        key = observation.platform, observation.task, of_trial[observation.trial].label
+        groups.setdefault(key, []).append(observation)
     for observation in alone:
         if observation.task in compared:
             groups.setdefault((observation.platform, observation.task, ALONE), []).append(observation)

@@ -30,10 +30,8 @@ def decided(comparisons: Iterable[Comparison]) -> bool:
 def look(analysis: Analysis, blocks: int) -> LookRecord:
     """The record of a look after so many blocks, at whose level the analysis was made."""
     every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
-    left = [
-        ", ".join(filter(None, (comparison.platform, comparison.task.label, _under(comparison))))
-        for comparison in undecided(every)
-    ]
+    words = ((comparison.platform, comparison.task.label, _under(comparison)) for comparison in undecided(every))
+    left = [", ".join(filter(None, parts)) for parts in words]
     return LookRecord(blocks, analysis.level, tuple(left), ended=decided(every))
 
 

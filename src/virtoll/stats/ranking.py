@@ -50,10 +50,8 @@ def ranking(
         if comparison.caveat is None and comparison.simultaneous is not None and comparison.share is not None:
             of[comparison.platform] = comparison
             high = math.inf if (comparison.platform, task) in lower_bounds else comparison.simultaneous.high
-            ends[comparison.platform], shares[comparison.platform] = (
-                (comparison.simultaneous.low, high),
-                comparison.share,
-            )
+            ends[comparison.platform] = comparison.simultaneous.low, high
+            shares[comparison.platform] = comparison.share
     placed = [
         Placed(
             platform,

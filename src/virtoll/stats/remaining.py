@@ -47,12 +47,8 @@ def remaining(
     rows = []
     for comparison in undecided(primary):
         if (comparison.platform, comparison.task) in errors and comparison.share is not None:
-            estimate = _Estimate(
-                math.log(comparison.share),
-                *errors[comparison.platform, comparison.task],
-                len(comparison.independent),
-                family,
-            )
+            error, df = errors[comparison.platform, comparison.task]
+            estimate = _Estimate(math.log(comparison.share), error, df, len(comparison.independent), family)
             rows.append(Remaining(comparison, _blocks(estimate, rules, level_after)))
     return tuple(sorted(rows, key=lambda row: math.inf if row.blocks is None else row.blocks))
 

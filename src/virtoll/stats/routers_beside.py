@@ -44,10 +44,9 @@ def routers_beside(
     isolation: Isolation, beside: Sequence[TrialRecord], platforms: Sequence[str]
 ) -> tuple[RouterBeside, ...]:
     """By condition as the experiment names them, then by frames as their tasks come, then by platform."""
-    tasks = dict.fromkeys(
-        comparison.task for comparison in isolation.comparisons if comparison.task.metric.source == "points"
-    )
-    shaped = [(task, shape) for task in tasks if task.is_forwarding_rate and (shape := task.shape) is not None]
+    tasks = dict.fromkeys(comparison.task for comparison in isolation.comparisons)
+    rates = [task for task in tasks if task.metric.source == "points" and task.is_forwarding_rate]
+    shaped = [(task, shape) for task in rates if (shape := task.shape) is not None]
     every = (
         _row(isolation, beside, platform, task, shape, condition)
         for condition in isolation.conditions

@@ -96,6 +96,7 @@ def scalings(
             steps = []
             for size in sorted(sizes):
                 observed, rates = sizes[size], block_values(sizes[size])
+                loads = [_load_ns(by_number[observation.trial]) for observation in observed]
                 row = fair.get((platform, observed[0].task))
                 steps.append(
                     Step(
@@ -107,11 +108,7 @@ def scalings(
                         ratios=tuple(rate / first[block] for block, rate in rates.items() if first.get(block)),
                         shares=row.rates if row else (),
                         jain=row.jain if row else None,
-                        load_ns=tuple(
-                            load
-                            for observation in observed
-                            if (load := _load_ns(by_number[observation.trial])) is not None
-                        ),
+                        load_ns=tuple(load for load in loads if load is not None),
                     )
                 )
             rows.append(Scaling(platform, factor, others if several else "", tuple(steps)))

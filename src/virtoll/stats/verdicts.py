@@ -167,14 +167,12 @@ def decide(
 
     def judged_family(family: Sequence[Comparison], level: float) -> list[Comparison]:
         size = sum(map(testable, family))
-        return [
-            told_by(
-                comparison, judged, table.place(comparison), replace(rules, level=level), size, comparison.task in apart
-            )
-            if testable(comparison)
-            else comparison
-            for comparison in family
-        ]
+        ruled, verdicts = replace(rules, level=level), list(family)
+        for place, comparison in enumerate(family):
+            if testable(comparison):
+                at, unsteady = table.place(comparison), comparison.task in apart
+                verdicts[place] = told_by(comparison, judged, at, ruled, size, unsteady)
+        return verdicts
 
     return judged_family(comparisons, rules.level), judged_family(control, rules.alarm_level)
 
@@ -206,14 +204,11 @@ def standard_errors(
     if table is None:
         return {}
     judged = judge(table.logs, Rules())
-    return {
-        (comparison.platform, comparison.task): (
-            float(judged.error[table.place(comparison)]),
-            float(judged.df[table.place(comparison)]),
-        )
-        for comparison in (*comparisons, *control)
-        if testable(comparison)
-    }
+    errors = {}
+    for comparison in filter(testable, (*comparisons, *control)):
+        place = table.place(comparison)
+        errors[comparison.platform, comparison.task] = float(judged.error[place]), float(judged.df[place])
+    return errors
 
 
 def testable(comparison: Comparison) -> bool:

@@ -209,12 +209,8 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
         )
         chosen = {falling[-1]: "lowest rate"} | ({} if clean is None else {clean: "highest without loss"})
         for rate, what in chosen.items():
-            reported = [
-                counts.delay_ns
-                for point in rates[rate]
-                for counts in point.sink.per_source
-                if counts.delay_ns is not None
-            ]
+            delays = (counts.delay_ns for point in rates[rate] for counts in point.sink.per_source)
+            reported = [delay for delay in delays if delay is not None]
             row = _delay_row(platform, task, rate, what, reported)
             rows += [row] if row else []
     return tuple(rows)
