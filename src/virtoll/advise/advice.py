@@ -6,6 +6,7 @@ all platforms and parts alone, those beside others, and those of each part's num
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,8 +47,8 @@ class PlatformAdvice:
     @property
     def times(self) -> float:
         """The least of its margins, by which platforms are ordered; 0 where there is none."""
-        tightest = [one.tightest for one in self.alone]
-        return min((one.margin.times if one and one.margin else 0.0 for one in tightest), default=0.0)
+        tightest = [statement.tightest for statement in self.alone]
+        return min((verdict.margin.times if verdict and verdict.margin else 0.0 for verdict in tightest), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -71,27 +72,28 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
     """What the run says of a need; the A/A control is no platform of its own."""
     ratios = Ratios(analysis)
     control = analysis.data.manifest.control
-    platforms = [one for one in analysis.platforms if one != control]
-    asked = {part: _asked(analysis, ratios, part) for part in parts}
-    family = family_of(ratios, (one for own in asked.values() if not isinstance(own, str) for one in own))
+    platforms = [platform for platform in analysis.platforms if platform != control]
+    demands = {part: _asked(analysis, ratios, part) for part in parts}
+    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
+    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
     beside = beside_of(analysis, ratios, parts, known, platforms)
     guests = {part: guests_of(analysis, ratios, part) for part in parts}
-    found = []
+    advised = []
     for platform in platforms:
-        alone = tuple(_statement(analysis, ratios, platform, part, asked[part], family) for part in parts)
-        own = tuple(one for one in beside if one.platform == platform)
-        many = tuple(one for each in guests.values() for one in each if one.platform == platform)
+        alone = tuple(_statement(analysis, ratios, platform, part, demands[part], family) for part in parts)
+        together = tuple(statement for statement in beside if statement.platform == platform)
+        many = tuple(count for each in guests.values() for count in each if count.platform == platform)
         caveat = analysis.caveats.get(platform)
-        found.append(PlatformAdvice(platform, _whole(alone, own), alone, own, many, caveat))
+        advised.append(PlatformAdvice(platform, _whole(alone, together), alone, together, many, caveat))
     order = (Answer.MEETS, Answer.OPEN, Answer.NOT_MEASURED, Answer.FAILS)
-    found.sort(key=lambda one: (order.index(one.answer), -one.times))
+    advised.sort(key=lambda advice: (order.index(advice.answer), -advice.times))
     return Advice(
         needs=tuple(part.text for part in parts),
-        platforms=tuple(found),
+        platforms=tuple(advised),
         baseline=analysis.baseline,
         family=family,
         blocks=analysis.blocks,
-        missing=_missing(analysis, parts, known, found, guests),
+        missing=_missing(analysis, parts, known, advised, guests),
         cautions=_cautions(analysis, parts),
     )
 
@@ -99,11 +101,11 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
 def _cautions(analysis: Analysis, parts: Sequence[Part]) -> tuple[str, ...]:
     """The run's own, those of frames where a router is asked for, and what its A/A control finds."""
     of_frames = analysis.cautions if any(isinstance(part, RouterNeed) for part in parts) else ()
-    told = [f"{one.caution.title}: {one.concerns}" for one in of_frames]
+    lines = [f"{caution.caution.title}: {caution.concerns}" for caution in of_frames]
     if analysis.alarms:
-        tasks = ", ".join(one.task.label for one in analysis.alarms)
-        told.append(f"the A/A control differs from the baseline itself: {tasks}")
-    return tuple(told)
+        tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
+        lines.append(f"the A/A control differs from the baseline itself: {tasks}")
+    return tuple(lines)
 
 
 def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
@@ -113,49 +115,50 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
     reason = ""
     for workload, bounds in part.asked.items():
         cells = {bound: measured(ratios, workload, bound.figure.name, part.where) for bound in bounds}
-        found = [
-            Asked(bound.text, bound.limit, one.lower_is_better, one)
-            for bound, own in cells.items()
-            if not isinstance(own, str)
-            for one in own
+        demands = [
+            Asked(bound.text, bound.limit, cell.lower_is_better, cell)
+            for bound, values in cells.items()
+            if not isinstance(values, str)
+            for cell in values
         ]
         for other in (asked_of_cores, asked_of_sizes):
-            found = found or [one for bound in bounds for one in other(ratios, part, workload, bound)]
-        if found:
-            return found
-        reason = reason or next((own for own in cells.values() if isinstance(own, str)), "")
+            demands = demands or [demand for bound in bounds for demand in other(ratios, part, workload, bound)]
+        if demands:
+            return demands
+        reason = reason or next((why for why in cells.values() if isinstance(why, str)), "")
     return reason
 
 
 def _statement(
-    analysis: Analysis, ratios: Ratios, platform: str, part: Part, asked: list[Asked] | str, family: int
+    analysis: Analysis, ratios: Ratios, platform: str, part: Part, demands: list[Asked] | str, family: int
 ) -> Statement:
-    own = [] if isinstance(asked, str) else [one for one in asked if one.cell.platform == platform]
-    if not own:
+    known = [] if isinstance(demands, str) else demands
+    platform_demands = [demand for demand in known if demand.cell.platform == platform]
+    if not platform_demands:
         workloads = (FORWARD, SEARCH) if isinstance(part, RouterNeed) else tuple(part.asked)
-        reason = asked if isinstance(asked, str) else why_not_measured(analysis, platform, workloads)
+        reason = demands if isinstance(demands, str) else why_not_measured(analysis, platform, workloads)
         return Statement(platform, part.text, Answer.NOT_MEASURED, (), reason)
-    findings = tuple(finding(analysis, ratios, one, family) for one in own)
+    findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
     answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
-    if answer is Answer.MEETS and isinstance(part, FigureNeed) and _lacks(part, own):
-        return Statement(platform, part.text, Answer.OPEN, findings, _lacks(part, own))
+    if answer is Answer.MEETS and isinstance(part, FigureNeed) and _lacks(part, platform_demands):
+        return Statement(platform, part.text, Answer.OPEN, findings, _lacks(part, platform_demands))
     return Statement(platform, part.text, answer, findings)
 
 
-def _lacks(part: FigureNeed, own: Sequence[Asked]) -> str:
+def _lacks(part: FigureNeed, demands: Sequence[Asked]) -> str:
     """Which bound nothing was measured of, in words; empty where all were."""
-    told = {one.bound for one in own}
-    workload = own[0].cell.task.workload
-    lacking = [bound.text for bound in part.asked[workload] if bound.text not in told]
+    bounds = {demand.bound for demand in demands}
+    workload = demands[0].cell.task.workload
+    lacking = [bound.text for bound in part.asked[workload] if bound.text not in bounds]
     return f"nothing was measured of {', '.join(lacking)}" if lacking else ""
 
 
 def _whole(alone: Sequence[Statement], beside: Sequence[Beside]) -> Answer:
     """What fails alone fails; what is met must be so side by side, where there are several parts."""
-    answers = {one.answer for one in alone}
+    answers = {statement.answer for statement in alone}
     if Answer.FAILS in answers:
         return Answer.FAILS
-    if answers == {Answer.MEETS} and all(one.answer is Answer.MEETS for one in beside):
+    if answers == {Answer.MEETS} and all(statement.answer is Answer.MEETS for statement in beside):
         return Answer.MEETS
     return Answer.NOT_MEASURED if answers == {Answer.NOT_MEASURED} else Answer.OPEN
 
@@ -164,28 +167,30 @@ def _missing(
     analysis: Analysis,
     parts: Sequence[Part],
     known: Known,
-    found: Sequence[PlatformAdvice],
+    advised: Sequence[PlatformAdvice],
     guests: Mapping[Part, Sequence[Guests]],
 ) -> tuple[Missing, ...]:
     """The experiments that would tell what is not known, of the platforms of which it is not."""
-    able = [one for one in found if one.caveat is None and one.answer is not Answer.FAILS]
-    told: list[Missing] = []
-    open_parts = [part for part in parts if any(_is_open(one, part) for one in able)]
+    able = [advice for advice in advised if advice.caveat is None and advice.answer is not Answer.FAILS]
+    experiments: list[Missing] = []
+    open_parts = [part for part in parts if any(_is_open(advice, part) for advice in able)]
     if open_parts and len(parts) == 1:
-        which = [one.platform for one in able if any(_is_open(one, part) for part in open_parts)]
-        findings = [each for one in able for own in one.alone for each in own.findings if each.answer is Answer.OPEN]
+        which = [advice.platform for advice in able if any(_is_open(advice, part) for part in open_parts)]
+        statements = [statement for advice in able for statement in advice.alone]
+        findings = [each for statement in statements for each in statement.findings if each.answer is Answer.OPEN]
         more = [each.more_blocks for each in findings if each.more_blocks is not None]
-        told.append(missing.alone(analysis, open_parts, known, which, max(more, default=None)))
-    unlike = [one.platform for one in able if one.answer is not Answer.MEETS]
+        experiments.append(missing.alone(analysis, open_parts, known, which, max(more, default=None)))
+    unlike = [advice.platform for advice in able if advice.answer is not Answer.MEETS]
     if len(parts) > 1 and unlike:  # guests alone are measured there too
-        told.append(missing.beside(analysis, parts, known, unlike))
+        experiments.append(missing.beside(analysis, parts, known, unlike))
     for part in parts:
-        counted = {one.platform for one in guests[part] if one.at_least is not None}
-        uncounted = [one.platform for one in able if one.platform not in counted]
+        counted = {count.platform for count in guests[part] if count.at_least is not None}
+        uncounted = [advice.platform for advice in able if advice.platform not in counted]
         if uncounted:
-            told.append(missing.at_once(analysis, part, known, uncounted))
-    return tuple(told)
+            experiments.append(missing.at_once(analysis, part, known, uncounted))
+    return tuple(experiments)
 
 
-def _is_open(one: PlatformAdvice, part: Part) -> bool:
-    return any(own.need == part.text and own.answer in (Answer.OPEN, Answer.NOT_MEASURED) for own in one.alone)
+def _is_open(advice: PlatformAdvice, part: Part) -> bool:
+    answers = {statement.answer for statement in advice.alone if statement.need == part.text}
+    return not answers.isdisjoint((Answer.OPEN, Answer.NOT_MEASURED))

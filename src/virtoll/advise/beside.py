@@ -8,6 +8,7 @@ It does not fit where a block's is further from the others' than `models.MOST_HE
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -74,75 +75,82 @@ def beside_of(
     """For each platform and part of several what it does beside the others; nothing for a need of one part."""
     if len(parts) < 2:
         return ()
-    asked = {part: _asked(analysis, ratios, part, _others(part, parts, known)) for part in parts}
-    family = family_of(ratios, (one for own in asked.values() if not isinstance(own, str) for one in own))
-    found = []
+    demands = {part: _asked(analysis, ratios, part, _others(part, parts, known)) for part in parts}
+    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
+    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
+    rows = []
     for platform in platforms:
         for part in parts:
-            loads, told = _others(part, parts, known), asked[part]
-            own = [] if isinstance(told, str) else [one for one in told if one.cell.platform == platform]
-            if not own:
-                why = told if isinstance(told, str) else "it was not measured beside it"
-                found.append(Beside(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
+            loads, of_part = _others(part, parts, known), demands[part]
+            measured_demands = [] if isinstance(of_part, str) else of_part
+            platform_demands = [demand for demand in measured_demands if demand.cell.platform == platform]
+            if not platform_demands:
+                why = of_part if isinstance(of_part, str) else "it was not measured beside it"
+                rows.append(Beside(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
                 continue
-            findings = tuple(finding(analysis, ratios, one, family) for one in own)
-            needed = max((one.rate for one in parts if one is not part and isinstance(one, RouterNeed)), default=0.0)
-            answer, reason = _answer(part, findings, _too_little(analysis, own, needed))
-            factors = tuple(_factor(analysis, one) for one in _conditions(own))
-            found.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
-    return tuple(found)
+            findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
+            routers = [other for other in parts if other is not part and isinstance(other, RouterNeed)]
+            needed = max((router.rate for router in routers), default=0.0)
+            answer, reason = _answer(part, findings, _too_little(analysis, platform_demands, needed))
+            factors = tuple(_factor(analysis, demand) for demand in _conditions(platform_demands))
+            rows.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
+    return tuple(rows)
 
 
 def _others(part: Part, parts: Sequence[Part], known: Known) -> tuple[str, ...]:
     """The loads that stand for all other parts, each once."""
-    return tuple(dict.fromkeys(load_of(one, known) for one in parts if one is not part))
+    return tuple(dict.fromkeys(load_of(other, known) for other in parts if other is not part))
 
 
 def _answer(part: Part, findings: Sequence[Finding], too_little: Mapping[str, str]) -> tuple[Answer, str]:
     """Met where it is so under any condition; never not met: the load may take more than a guest would."""
     reasons: dict[str, None] = {}
-    for under in dict.fromkeys(one.under for one in findings):
-        own = [one for one in findings if one.under == under]
-        answer = of_any(own) if isinstance(part, RouterNeed) else of_all(own)
+    for under in dict.fromkeys(verdict.under for verdict in findings):
+        verdicts = [verdict for verdict in findings if verdict.under == under]
+        answer = of_any(verdicts) if isinstance(part, RouterNeed) else of_all(verdicts)
         if answer is Answer.MEETS and under not in too_little:
             return Answer.MEETS, ""
         if answer is Answer.FAILS:
             reasons[f"{under} it does not, and the load may take more than the guest that it stands for"] = None
         else:
-            reasons |= dict.fromkeys(one.caveat or one.reason for one in own if one.caveat or one.reason)
+            known = (verdict.caveat or verdict.reason for verdict in verdicts)
+            reasons |= dict.fromkeys(reason for reason in known if reason)
         if under in too_little:
             reasons[too_little[under]] = None
     return Answer.OPEN, "; ".join(reasons)
 
 
-def _too_little(analysis: Analysis, asked: Sequence[Asked], needed: float) -> dict[str, str]:
+def _too_little(analysis: Analysis, demands: Sequence[Asked], needed: float) -> dict[str, str]:
     """By condition, in words, why a guest beside that forwards does not stand for a router that must do so much."""
-    found = {}
-    for one in asked:
-        label = _label(analysis, one)
+    reasons = {}
+    for demand in demands:
+        label = _label(analysis, demand)
         for use in analysis.isolation.uses:
-            same = use.task.workload == one.cell.task.workload and use.task.parameters == one.cell.task.parameters
-            if not same or (use.platform, use.condition) != (one.cell.platform, label):
+            same = use.task.workload == demand.cell.task.workload and use.task.parameters == demand.cell.task.parameters
+            if not same or (use.platform, use.condition) != (demand.cell.platform, label):
                 continue
             if use.forwarded is not None and use.forwarded < needed:
-                told = f"{use.forwarded:.0f} frames/s, fewer than needed"
-                found[f"beside {label}"] = f"the guest beside it forwarded {told}"
-    return found
+                rate = f"{use.forwarded:.0f} frames/s, fewer than needed"
+                reasons[f"beside {label}"] = f"the guest beside it forwarded {rate}"
+    return reasons
 
 
-def _label(analysis: Analysis, one: Asked) -> str:
+def _label(analysis: Analysis, demand: Asked) -> str:
     """The condition of a cell beside others, as the run names it."""
-    return next(condition.label for condition in analysis.isolation.conditions if condition == one.cell.under)
+    return next(condition.label for condition in analysis.isolation.conditions if condition == demand.cell.under)
 
 
-def _conditions(asked: Sequence[Asked]) -> list[Asked]:
+def _conditions(demands: Sequence[Asked]) -> list[Asked]:
     """One of each platform, workload and condition."""
-    return list({(one.cell.task.workload, one.cell.task.parameters, one.cell.under): one for one in asked}.values())
+    by_condition = {}
+    for demand in demands:
+        by_condition[demand.cell.task.workload, demand.cell.task.parameters, demand.cell.under] = demand
+    return list(by_condition.values())
 
 
-def _factor(analysis: Analysis, one: Asked) -> Factor:
-    label = _label(analysis, one)
-    known = analysis.isolation.comparison(one.cell.platform, one.cell.task, label)
+def _factor(analysis: Analysis, demand: Asked) -> Factor:
+    label = _label(analysis, demand)
+    known = analysis.isolation.comparison(demand.cell.platform, demand.cell.task, label)
     if known is None or known.share is None:
         return Factor(label, None, None, None, None, "there is no value of the guest alone in the same rounds")
     held_out = held_out_of_blocks(list(logs_of(known.pairs).values()))
@@ -162,13 +170,13 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str])
         return asked_of_router(analysis, ratios, part, beside)
     reason = ""
     for workload, bounds in part.asked.items():
-        found: list[Asked] = []
+        demands: list[Asked] = []
         for bound in bounds:
             cells = measured(ratios, workload, bound.figure.name, {**part.where, **beside})
             if isinstance(cells, str):
                 reason = reason or cells
             else:
-                found += [Asked(bound.text, bound.limit, one.lower_is_better, one) for one in cells]
-        if found:
-            return found
+                demands += [Asked(bound.text, bound.limit, cell.lower_is_better, cell) for cell in cells]
+        if demands:
+            return demands
     return f"{reason} beside the load {loads[0]}"

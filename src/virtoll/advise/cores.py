@@ -31,7 +31,7 @@ def asked_of_cores(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound
         metric = cell.task.metric
         if by_vcpus(cell) and (metric.source == "marks" or metric.better == "higher"):
             groups.setdefault((cell.platform, cell.task), {}).setdefault(int(cell.attributes[VCPUS]), cell)
-    return [_asked(ratios, bound, own, number) for own in groups.values()]
+    return [_asked(ratios, bound, by_number, number) for by_number in groups.values()]
 
 
 def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) -> Asked:
@@ -40,19 +40,18 @@ def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) ->
     sign = 1.0 if first.lower_is_better else -1.0
     numbers = ", ".join(map(str, sorted(cells)))
     reason = f"{number} virtual CPUs were not measured, and {numbers} do not show it"
-    asked = Asked(bound.text, bound.limit, first.lower_is_better, untold(first, reason), basis=tuple(cells.values()))
+    demand = Asked(bound.text, bound.limit, first.lower_is_better, untold(first, reason), basis=tuple(cells.values()))
     if caveat_of(ratios, first) is not None:
-        return asked
+        return demand
     logs = {n: by_block(cell.rounds) for n, cell in cells.items()}
-    found = fit(
-        Model.CORES, {float(n): n * geometric_mean([sign * one for one in own.values()]) for n, own in logs.items()}
-    )
-    asked = replace(asked, fit=found)
-    if not found.fits or not found.between(number):
-        return asked
+    means = {float(n): n * geometric_mean([sign * log for log in values.values()]) for n, values in logs.items()}
+    fitted = fit(Model.CORES, means)
+    demand = replace(demand, fit=fitted)
+    if not fitted.fits or not fitted.between(number):
+        return demand
     rounds = {}
-    for block in sorted(set.intersection(*(set(own) for own in logs.values()))):
-        times = {float(n): n * math.exp(sign * own[block]) for n, own in logs.items()}
+    for block in sorted(set.intersection(*(set(values) for values in logs.values()))):
+        times = {float(n): n * math.exp(sign * values[block]) for n, values in logs.items()}
         rounds[block, 0] = sign * math.log(predicted(Model.CORES, times, number) / number)
     task = f"{first.task.label} on {number} virtual CPUs, which was not measured, by a model"
-    return replace(asked, cell=replace(first, rounds=rounds), task=task)
+    return replace(demand, cell=replace(first, rounds=rounds), task=task)

@@ -27,30 +27,31 @@ def asked_of_sizes(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound
     if workload != FORWARD or not isinstance(size, int) or isinstance(size, bool):
         return []
     cells = measured(ratios, workload, bound.figure.name, {**need.where, SIZE: {"at_least": 1}})
-    found = []
-    for own in groups(cells if not isinstance(cells, str) else ()):
-        modelled = frame_cost(own, size) if caveat_of(ratios, own[0]) is None else None
+    demands = []
+    for group in groups(cells if not isinstance(cells, str) else ()):
+        modelled = frame_cost(group, size) if caveat_of(ratios, group[0]) is None else None
         if modelled is None or modelled.fit is None or not modelled.fit.fits:
-            sizes = ", ".join(str(one.attributes[SIZE]) for one in own)
-            cell = untold(own[0], f"frames of {size} B were not measured, and those of {sizes} B do not show it")
+            sizes = ", ".join(str(cell.attributes[SIZE]) for cell in group)
+            cell = untold(group[0], f"frames of {size} B were not measured, and those of {sizes} B do not show it")
             fitted = None if modelled is None else modelled.fit
-            modelled = Asked("", 1.0, own[0].lower_is_better, cell, fit=fitted, basis=tuple(own))
-        found.append(replace(modelled, bound=bound.text, limit=bound.limit))
-    return found
+            modelled = Asked("", 1.0, group[0].lower_is_better, cell, fit=fitted, basis=tuple(group))
+        demands.append(replace(modelled, bound=bound.text, limit=bound.limit))
+    return demands
 
 
 def groups(cells: Iterable[Cell]) -> list[list[Cell]]:
     """Those that differ in the frame's size alone, by size; a sweep's own parameters are no matter."""
     groups: dict[tuple[object, ...], dict[int, Cell]] = {}
-    for one in cells:
-        key = (one.platform, one.under, *(one.attributes.get(name) for name in ("sources", "routes", "destinations")))
-        groups.setdefault(key, {}).setdefault(int(one.attributes[SIZE]), one)
-    return [[own[size] for size in sorted(own)] for own in groups.values()]
+    for cell in cells:
+        ways = (cell.attributes.get(name) for name in ("sources", "routes", "destinations"))
+        key = (cell.platform, cell.under, *ways)
+        groups.setdefault(key, {}).setdefault(int(cell.attributes[SIZE]), cell)
+    return [[by_size[size] for size in sorted(by_size)] for by_size in groups.values()]
 
 
 def falls(cells: Sequence[Cell]) -> bool:
     """Whether no larger frame was forwarded at a higher rate than a smaller one, but for chance."""
-    rates = [geometric_mean(list(by_block(one.rounds).values())) for one in cells]
+    rates = [geometric_mean(list(by_block(cell.rounds).values())) for cell in cells]
     return all(later <= HIGHER * earlier for place, earlier in enumerate(rates) for later in rates[place + 1 :])
 
 
@@ -59,21 +60,23 @@ def frame_cost(cells: Sequence[Cell], size: int) -> Asked | None:
 
     `cells`: of one platform, by size. Of rates that are lower bounds no model is made.
     """
-    logs = {int(one.attributes[SIZE]): by_block(one.rounds) for one in cells}
-    if any(one.at_least for one in cells) or not min(logs) <= size <= max(logs):
+    logs = {int(cell.attributes[SIZE]): by_block(cell.rounds) for cell in cells}
+    if any(cell.at_least for cell in cells) or not min(logs) <= size <= max(logs):
         return None
     lower = cells[0].lower_is_better
     sign, unit = (1.0, 0.0) if lower else (-1.0, math.log(1e9))  # of frames/s the ns of one
-    times = {float(at): {block: math.exp(sign * log + unit) for block, log in own.items()} for at, own in logs.items()}
-    means = {at: geometric_mean([math.log(time) for time in own.values()]) for at, own in times.items()}
-    found = fit(Model.FRAME_COST, means)
-    blocks = sorted(set.intersection(*(set(own) for own in times.values())))
-    nearest = min(cells, key=lambda one: abs(one.attributes[SIZE] - size))
-    if not found.fits or not blocks:
-        return Asked("", 1.0, lower, nearest, fit=found)
+    times = {
+        float(at): {block: math.exp(sign * log + unit) for block, log in values.items()} for at, values in logs.items()
+    }
+    means = {at: geometric_mean([math.log(time) for time in values.values()]) for at, values in times.items()}
+    fitted = fit(Model.FRAME_COST, means)
+    blocks = sorted(set.intersection(*(set(values) for values in times.values())))
+    nearest = min(cells, key=lambda cell: abs(cell.attributes[SIZE] - size))
+    if not fitted.fits or not blocks:
+        return Asked("", 1.0, lower, nearest, fit=fitted)
     rounds = {}
     for block in blocks:
-        told = predicted(Model.FRAME_COST, {at: own[block] for at, own in times.items()}, size)
-        rounds[block, 0] = sign * (math.log(told) - unit)
+        estimate = predicted(Model.FRAME_COST, {at: values[block] for at, values in times.items()}, size)
+        rounds[block, 0] = sign * (math.log(estimate) - unit)
     task = f"{replace(nearest.task, size=f'{size} B').work}, which was not measured, by a model"
-    return Asked("", 1.0, lower, replace(nearest, rounds=rounds), fit=found, task=task, basis=tuple(cells))
+    return Asked("", 1.0, lower, replace(nearest, rounds=rounds), fit=fitted, task=task, basis=tuple(cells))

@@ -111,19 +111,19 @@ class Gate:
     @property
     def more_blocks(self) -> int | None:
         """How many more would tell all that more blocks can tell; None: they tell nothing."""
-        return max((one.more_blocks for one in self.checks if one.more_blocks is not None), default=None)
+        return max((check.more_blocks for check in self.checks if check.more_blocks is not None), default=None)
 
     @property
     def outcome(self) -> Outcome:
         """A threshold that is missed comes first, then what cannot be told."""
-        outcomes = {one.outcome for one in self.checks}
+        outcomes = {check.outcome for check in self.checks}
         if Outcome.MISSED in outcomes:
             return Outcome.MISSED
         return Outcome.UNKNOWN if self.doubts or Outcome.UNKNOWN in outcomes else Outcome.MET
 
     def count(self, outcome: Outcome) -> int:
         """How many checks came to it."""
-        return sum(one.outcome is outcome for one in self.checks)
+        return sum(check.outcome is outcome for check in self.checks)
 
 
 def parse_threshold(text: str, known: Known, *, fails: bool = False) -> Threshold:
@@ -132,8 +132,8 @@ def parse_threshold(text: str, known: Known, *, fails: bool = False) -> Threshol
     try:
         return _parsed(text, known, fails)
     except ValueError as error:
-        told = str(error).removeprefix(f"need '{text}': ")
-        raise ValueError(f"{what} '{text}': {told}") from error
+        problem = str(error).removeprefix(f"need '{text}': ")
+        raise ValueError(f"{what} '{text}': {problem}") from error
 
 
 def _parsed(text: str, known: Known, fails: bool) -> Threshold:
@@ -146,8 +146,8 @@ def _parsed(text: str, known: Known, fails: bool) -> Threshold:
     of = known.workloads[workload]
     where: dict[str, Any] = {}
     bounds: list[re.Match[str]] = []
-    for given in words_of(rest):
-        word = f"{_SIZE}={given[:-1]}" if re.fullmatch(r"\d+B", given) else given
+    for written in words_of(rest):
+        word = f"{_SIZE}={written[:-1]}" if re.fullmatch(r"\d+B", written) else written
         named = BOUND.fullmatch(word)
         if named is None:
             raise ValueError(f"'{word}' is not understood; write it as {EXAMPLE}")
@@ -162,24 +162,24 @@ def _parsed(text: str, known: Known, fails: bool) -> Threshold:
 
 
 def _bound(text: str, named: re.Match[str], of: KnownWorkload, fails: bool) -> tuple[Figure | None, float]:
-    name, sign, given = named.groups()
+    name, sign, written = named.groups()
     figure = None if name == SLOWDOWN else figure_of(name, of.figures)
     if figure is None and name == "rate" and of.figures[0].unit.endswith("/s"):
         figure = of.figures[0]
     if figure is None and name != SLOWDOWN:
-        names = ", ".join((SLOWDOWN, *(one.name for one in of.figures)))
+        names = ", ".join((SLOWDOWN, *(known.name for known in of.figures)))
         raise ValueError(f"'{name}' is no figure of it; known are {names}")
     less_is_better = figure is None or figure.better == "lower"
     right = "<" if less_is_better is not fails else ">"
     if not sign.startswith(right):
         better = "less" if less_is_better else "more"
         says = "when the run fails" if fails else "what must hold"
-        raise ValueError(f"{better} {name} is better, and this says {says}; write '{name}{right}{given}'")
+        raise ValueError(f"{better} {name} is better, and this says {says}; write '{name}{right}{written}'")
     if figure is not None:
-        return figure, quantity(text, figure.name, given, scales_of(figure.unit))
-    factor = _FACTOR.fullmatch(given)
+        return figure, quantity(text, figure.name, written, scales_of(figure.unit))
+    factor = _FACTOR.fullmatch(written)
     if factor is None or float(factor[1]) < 1:
-        raise ValueError(f"a slowdown is a factor of 1 or more, got '{given}'; write it as '{SLOWDOWN}{sign}1.5x'")
+        raise ValueError(f"a slowdown is a factor of 1 or more, got '{written}'; write it as '{SLOWDOWN}{sign}1.5x'")
     return None, float(factor[1])
 
 
@@ -187,23 +187,23 @@ def refuse_unplanned(
     thresholds: Iterable[Threshold], planned: Sequence[PlannedCell], baseline: str | None, control: str | None
 ) -> None:
     """`ValueError` for a threshold of which nothing would be measured."""
-    labels = list(dict.fromkeys(one.platform for one in planned))
+    labels = list(dict.fromkeys(cell.platform for cell in planned))
     for threshold in thresholds:
-        asked = f"threshold '{threshold.text}'"
-        own = [one for one in planned if threshold.is_of(one.platform, baseline, control)]
-        if not own:
-            raise ValueError(f"{asked}: no such platform here; there are {', '.join(labels)}")
+        subject = f"threshold '{threshold.text}'"
+        cells = [cell for cell in planned if threshold.is_of(cell.platform, baseline, control)]
+        if not cells:
+            raise ValueError(f"{subject}: no such platform here; there are {', '.join(labels)}")
         if threshold.figure is None and (baseline is None or threshold.platform in (baseline, control)):
             why = "there is no baseline to compare with" if baseline is None else "that is the bare host itself"
-            raise ValueError(f"{asked}: {why}; ask of a figure, or of another platform")
-        named = [one for one in own if one.workload == threshold.workload]
+            raise ValueError(f"{subject}: {why}; ask of a figure, or of another platform")
+        named = [cell for cell in cells if cell.workload == threshold.workload]
         if not named:
-            there = ", ".join(dict.fromkeys(one.workload for one in own))
-            raise ValueError(f"{asked}: {threshold.workload} is not measured there; measured are {there}")
+            there = ", ".join(dict.fromkeys(cell.workload for cell in cells))
+            raise ValueError(f"{subject}: {threshold.workload} is not measured there; measured are {there}")
         for key, value in threshold.where.items():
-            if not any(one.attributes.get(key) == value for one in named):
-                found = ", ".join(dict.fromkeys(str(one.attributes.get(key)) for one in named))
-                raise ValueError(f"{asked}: no trial has {key}={value}; measured are {found}")
+            if not any(cell.attributes.get(key) == value for cell in named):
+                values = ", ".join(dict.fromkeys(str(cell.attributes.get(key)) for cell in named))
+                raise ValueError(f"{subject}: no trial has {key}={value}; measured are {values}")
 
 
 def judge_gate(analysis: Analysis, thresholds: Sequence[Threshold], damage: Sequence[str] = ()) -> Gate:
@@ -211,36 +211,36 @@ def judge_gate(analysis: Analysis, thresholds: Sequence[Threshold], damage: Sequ
     ratios, manifest = Ratios(analysis), analysis.data.manifest
     doubts = [f"the run folder is not as it was when the run ended: {'; '.join(damage)}"] if damage else []
     if analysis.alarms:
-        tasks = ", ".join(one.task.label for one in analysis.alarms)
+        tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
         doubts.append(f"the A/A control differs from the baseline itself: {tasks}")
-    if not thresholds and not any(one.p_value is not None for one in analysis.control):
+    if not thresholds and not any(comparison.p_value is not None for comparison in analysis.control):
         doubts.append("the A/A control could not be tested, and there is no threshold")
-    asked: list[tuple[Threshold, str, Compared, list[Sides] | str]] = []
+    requests: list[tuple[Threshold, str, Compared, list[Sides] | str]] = []
     for threshold in thresholds:
-        labels = [one.label for one in manifest.platforms]
-        own = [one for one in labels if threshold.is_of(one, manifest.baseline, manifest.control)]
-        for label in own or [threshold.platform]:
+        labels = [entry.label for entry in manifest.platforms]
+        chosen = [label for label in labels if threshold.is_of(label, manifest.baseline, manifest.control)]
+        for label in chosen or [threshold.platform]:
             compared = _compared(threshold, label, manifest.baseline)
-            asked.append((threshold, label, compared, _sides(ratios, compared, threshold)))
+            requests.append((threshold, label, compared, _sides(ratios, compared, threshold)))
     family = sum(
-        threshold.figure is not None and ratios.caveat(compared, one) is None
-        for threshold, _, compared, sides in asked
+        threshold.figure is not None and ratios.caveat(compared, side) is None
+        for threshold, _, compared, sides in requests
         if not isinstance(sides, str)
-        for one in sides
+        for side in sides
     )
-    unsound = {one.task.workload for one in analysis.alarms}
+    unsound = {comparison.task.workload for comparison in analysis.alarms}
     checks: list[Check] = []
-    for threshold, label, compared, sides in asked:
+    for threshold, label, compared, sides in requests:
         if isinstance(sides, str):
             reason = why_not_measured(analysis, label, [threshold.workload])
             reason = sides if reason.startswith("it was not measured") else reason
             unit = "x" if threshold.figure is None else threshold.figure.unit
-            found = [Check(threshold.text, label, threshold.workload, Outcome.UNKNOWN, threshold.limit, unit)]
-            checks += [replace(one, reason=reason) for one in found]
+            unknown = [Check(threshold.text, label, threshold.workload, Outcome.UNKNOWN, threshold.limit, unit)]
+            checks += [replace(check, reason=reason) for check in unknown]
             continue
-        for one in sides:
-            ratio = ratios.ratio(compared, one, family, value=threshold.figure is not None)
-            check = _checked(analysis, threshold, one, ratio, family)
+        for side in sides:
+            ratio = ratios.ratio(compared, side, family, value=threshold.figure is not None)
+            check = _checked(analysis, threshold, side, ratio, family)
             doubt = doubts[0] if damage else ""
             if not doubt and threshold.workload in unsound:
                 doubt = "the A/A control differs from the baseline itself in this workload"
@@ -266,36 +266,36 @@ def _sides(ratios: Ratios, compared: Compared, threshold: Threshold) -> list[Sid
     sides = ratios.sides(compared)
     if isinstance(sides, str):
         return sides
-    pairs = [one for one in sides if not isinstance(one, ClockError)]
+    pairs = [side for side in sides if not isinstance(side, ClockError)]
     if threshold.figure is None:
         return pairs
-    return [(as_offered(own, threshold.where), other) for own, other in pairs]
+    return [(as_offered(cell, threshold.where), other) for cell, other in pairs]
 
 
 def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio, family: int) -> Check:
     """What one ratio, or one value, says of a threshold: performance is compared, of which more is better."""
-    own, slowdown = side[0], threshold.figure is None
-    less = slowdown or own.lower_is_better
-    unit = "x" if slowdown else own.unit
-    found = Check(threshold.text, ratio.platform, ratio.task, Outcome.UNKNOWN, threshold.limit, unit)
+    cell, slowdown = side[0], threshold.figure is None
+    less = slowdown or cell.lower_is_better
+    unit = "x" if slowdown else cell.unit
+    check = Check(threshold.text, ratio.platform, ratio.task, Outcome.UNKNOWN, threshold.limit, unit)
     if ratio.estimate is None:
-        return replace(found, blocks=ratio.blocks, reason=ratio.caveat or ratio.reason)
+        return replace(check, blocks=ratio.blocks, reason=ratio.caveat or ratio.reason)
     estimate, joint = ratio.estimate, ratio.simultaneous
     if slowdown:
         estimate, joint = 1 / estimate, inverse(joint)
     margin = threshold.limit / estimate if less else estimate / threshold.limit
-    found = replace(found, estimate=estimate, margin=margin, blocks=ratio.blocks)
+    check = replace(check, estimate=estimate, margin=margin, blocks=ratio.blocks)
     if joint is None or ratio.caveat is not None:
-        return replace(found, reason=ratio.caveat or ratio.reason)
-    found = replace(found, low=joint.low, high=joint.high)
+        return replace(check, reason=ratio.caveat or ratio.reason)
+    check = replace(check, low=joint.low, high=joint.high)
     good, bad = (joint.high, joint.low) if less else (-joint.low, -joint.high)
     limit = threshold.limit if less else -threshold.limit
     if good <= limit:
-        return replace(found, outcome=Outcome.MET)
+        return replace(check, outcome=Outcome.MET)
     if bad > limit:
-        return replace(found, outcome=Outcome.MISSED)
+        return replace(check, outcome=Outcome.MISSED)
     reason = ratio.reason or "the interval has values on both sides of the limit"
-    return replace(found, reason=reason, more_blocks=_more_blocks(analysis, threshold, own, family))
+    return replace(check, reason=reason, more_blocks=_more_blocks(analysis, threshold, cell, family))
 
 
 def inverse(interval: Interval | None) -> Interval | None:
@@ -314,8 +314,8 @@ def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: i
     if analysis.host_of:
         return None
     if threshold.figure is not None:
-        asked = Asked(threshold.text, threshold.limit, cell.lower_is_better, cell)
-        return more_blocks_for(asked, family, analysis.level_after)
+        demand = Asked(threshold.text, threshold.limit, cell.lower_is_better, cell)
+        return more_blocks_for(demand, family, analysis.level_after)
     compared = analysis.comparison(cell.platform, cell.task)
     if compared is None:
         return None

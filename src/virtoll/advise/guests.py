@@ -7,6 +7,7 @@ and beyond them the scalability law answers, where it fits (`models`). Main type
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -74,22 +75,24 @@ class Guests:
 
 def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, ...]:
     """One for each platform of which several guests at once were measured as the part says; none of one guest alone."""
-    asked = _routers(analysis, ratios, part) if isinstance(part, RouterNeed) else _jobs(analysis, ratios, part)
-    family = family_of(ratios, (one for own in asked.values() for each in own.values() for one in each))
-    found = []
-    for platform, own in asked.items():
-        if max(own) == 1:
+    demands = _routers(analysis, ratios, part) if isinstance(part, RouterNeed) else _jobs(analysis, ratios, part)
+    every = (each for by_number in demands.values() for each in by_number.values())
+    family = family_of(ratios, itertools.chain.from_iterable(every))
+    rows = []
+    for platform, by_number in demands.items():
+        if max(by_number) == 1:
             continue
         steps = []
-        for number in sorted(own):
-            findings = tuple(finding(analysis, ratios, one, family) for one in own[number])
+        for number in sorted(by_number):
+            findings = tuple(finding(analysis, ratios, demand, family) for demand in by_number[number])
             answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
             steps.append(Step(number, answer, findings))
-        caveat = next((caveat_of(ratios, one.cell) for each in own.values() for one in each), None)
-        taken = max((one.taken_bytes or 0.0 for one in analysis.at_once.groups if one.platform == platform), default=0)
-        told = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
-        found.append(told if caveat is not None else _with_model(analysis, ratios, told, own, family))
-    return tuple(found)
+        caveat = next((caveat_of(ratios, demand.cell) for each in by_number.values() for demand in each), None)
+        groups = [group for group in analysis.at_once.groups if group.platform == platform]
+        taken = max((group.taken_bytes or 0.0 for group in groups), default=0)
+        guests = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
+        rows.append(guests if caveat is not None else _with_model(analysis, ratios, guests, by_number, family))
+    return tuple(rows)
 
 
 ByNumber = dict[int, list[Asked]]
@@ -99,57 +102,61 @@ def _jobs(analysis: Analysis, ratios: Ratios, need: FigureNeed) -> dict[str, ByN
     """By platform and number of guests what the worst of them is asked; of the first workload that was measured."""
     worst = _worst(analysis)
     for workload, bounds in need.asked.items():
-        found: dict[str, ByNumber] = {}
+        demands: dict[str, ByNumber] = {}
         for bound in bounds:
             cells = measured(ratios, workload, bound.figure.name, {**need.where, "guests": {"at_least": 1}})
             for cell in cells if not isinstance(cells, str) else ():
                 rounds = worst.get((cell.platform, cell.task, cell.under))
                 if rounds is not None:
-                    one = Asked(bound.text, bound.limit, cell.lower_is_better, replace(cell, rounds=rounds))
+                    demand = Asked(bound.text, bound.limit, cell.lower_is_better, replace(cell, rounds=rounds))
                     number = int(cell.attributes["guests"])
-                    found.setdefault(cell.platform, {}).setdefault(number, []).append(one)
-        if found:
-            return found
+                    demands.setdefault(cell.platform, {}).setdefault(number, []).append(demand)
+        if demands:
+            return demands
     return {}
 
 
 def _worst(analysis: Analysis) -> dict[tuple[str, Task, Under], Rounds]:
     """The logarithm of the worst guest's value of each trial, by round."""
     trials = analysis.data.at_once
-    under = {one.trial: one.scale for one in trials}
+    under = {trial.trial: trial.scale for trial in trials}
     values, _ = observations_of(analysis.tasks, each_guest(trials))
-    found: dict[tuple[str, Task, Under], Rounds] = {}
-    for one in values:
-        point = under[one.trial]
+    worst: dict[tuple[str, Task, Under], Rounds] = {}
+    for observation in values:
+        point = under[observation.trial]
         if point is not None:
-            own = found.setdefault((one.platform, one.task, point), {})
-            key, log = (one.block, one.round), math.log(one.value)
-            pick = max if one.task.metric.better == "lower" else min
-            own[key] = pick(own.get(key, log), log)
-    return found
+            rounds = worst.setdefault((observation.platform, observation.task, point), {})
+            key, log = (observation.block, observation.round), math.log(observation.value)
+            pick = max if observation.task.metric.better == "lower" else min
+            rounds[key] = pick(rounds.get(key, log), log)
+    return worst
 
 
 def _routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> dict[str, ByNumber]:
-    found: dict[str, ByNumber] = {}
-    for one in asked_of_routers(analysis, ratios, need):
-        number = int(one.cell.attributes["routers"])
-        found.setdefault(one.cell.platform, {}).setdefault(number, []).append(one)
-    return found
+    demands: dict[str, ByNumber] = {}
+    for demand in asked_of_routers(analysis, ratios, need):
+        number = int(demand.cell.attributes["routers"])
+        demands.setdefault(demand.cell.platform, {}).setdefault(number, []).append(demand)
+    return demands
 
 
-def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, asked: ByNumber, family: int) -> Guests:
+def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, demands: ByNumber, family: int) -> Guests:
     """With the scalability law, where one bound of a rate or a duration is asked of each number of guests."""
-    single = {number: own[0] for number, own in asked.items() if len(own) == 1 and own[0].against is None}
-    metrics = {one.cell.task.metric for one in single.values()}
-    if len(single) < len(asked) or len(metrics) != 1 or not _has_sum(next(iter(single.values())).cell):
+    single = {
+        number: of_number[0]
+        for number, of_number in demands.items()
+        if len(of_number) == 1 and of_number[0].against is None
+    }
+    metrics = {demand.cell.task.metric for demand in single.values()}
+    if len(single) < len(demands) or len(metrics) != 1 or not _has_sum(next(iter(single.values())).cell):
         return answer
-    logs = {number: by_block(one.cell.rounds) for number, one in single.items()}
+    logs = {number: by_block(demand.cell.rounds) for number, demand in single.items()}
     sign = 1.0 if next(iter(single.values())).lower_is_better else -1.0
-    times = {float(number): geometric_mean([sign * one for one in own.values()]) for number, own in logs.items()}
-    found = fit(Model.SCALABILITY, times)
-    answer = replace(answer, fit=found)
-    blocks = sorted(set.intersection(*(set(own) for own in logs.values())))
-    if not found.fits or len(blocks) < 2:
+    times = {float(number): geometric_mean([sign * log for log in values.values()]) for number, values in logs.items()}
+    fitted = fit(Model.SCALABILITY, times)
+    answer = replace(answer, fit=fitted)
+    blocks = sorted(set.intersection(*(set(values) for values in logs.values())))
+    if not fitted.fits or len(blocks) < 2:
         return answer
     first = single[min(single)]
     start = answer.at_least or 0
@@ -159,12 +166,12 @@ def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, asked: ByNum
         rounds = {
             (block, 0): sign
             * math.log(
-                predicted(Model.SCALABILITY, {n: math.exp(sign * own[block]) for n, own in logs.items()}, number)
+                predicted(Model.SCALABILITY, {n: math.exp(sign * values[block]) for n, values in logs.items()}, number)
             )
             for block in blocks
         }
-        told = replace(first, cell=replace(first.cell, rounds=rounds), fit=found)
-        if number < found.sizes[0] or finding(analysis, ratios, told, family).answer is not Answer.MEETS:
+        modelled = replace(first, cell=replace(first.cell, rounds=rounds), fit=fitted)
+        if number < fitted.sizes[0] or finding(analysis, ratios, modelled, family).answer is not Answer.MEETS:
             break
         best = number
     if best is not None and answer.not_with is not None:
@@ -174,8 +181,8 @@ def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, asked: ByNum
 
 def _room(analysis: Analysis, answer: Guests) -> int:
     """For how many guests the host had memory before any was started; what was measured had."""
-    known = [one.available_before_bytes for one in analysis.data.groups if one.platform == answer.platform]
-    available = min((one for one in known if one is not None), default=None)
+    known = [group.available_before_bytes for group in analysis.data.groups if group.platform == answer.platform]
+    available = min((size for size in known if size is not None), default=None)
     if available is None or answer.taken_bytes is None:
         return BEYOND * answer.steps[-1].guests
     return int(available // answer.taken_bytes)

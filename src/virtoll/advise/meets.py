@@ -108,12 +108,12 @@ class Statement:
     @property
     def tightest(self) -> Finding | None:
         """The finding with the least margin, of those that come to the answer; None without any."""
-        return tightest_of([one for one in self.findings if one.answer is self.answer] or self.findings)
+        return tightest_of([verdict for verdict in self.findings if verdict.answer is self.answer] or self.findings)
 
 
 def tightest_of(findings: Sequence[Finding]) -> Finding | None:
     """The one with the least margin; one without any comes last; None of none."""
-    return min(findings, key=lambda one: one.margin.times if one.margin else math.inf, default=None)
+    return min(findings, key=lambda verdict: verdict.margin.times if verdict.margin else math.inf, default=None)
 
 
 # What a workload is given to do in a second, or a link lets pass: a rate below it may be no more than that.
@@ -132,7 +132,7 @@ def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[s
     A rate where no more was asked of the guest than a parameter says is a lower bound, unless `where` names that; of a
     duration there nothing can be said.
     """
-    found: list[Cell] = []
+    cells: list[Cell] = []
     reason = ""
     for platforms in ("baseline", PlatformFilter()):
         compared = Compared.model_validate(
@@ -142,8 +142,8 @@ def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[s
         if isinstance(sides, str):
             reason = sides
         else:
-            found += [as_offered(one[0], where) for one in sides if not isinstance(one, ClockError)]
-    return found or reason
+            cells += [as_offered(side[0], where) for side in sides if not isinstance(side, ClockError)]
+    return cells or reason
 
 
 def as_offered(cell: Cell, where: Mapping[str, Any]) -> Cell:
@@ -170,61 +170,61 @@ def _alone(cell: Cell) -> Compared:
     return Compared(workload=cell.task.workload)
 
 
-def family_of(ratios: Ratios, asked: Iterable[Asked]) -> int:
+def family_of(ratios: Ratios, demands: Iterable[Asked]) -> int:
     """How many intervals are simultaneous: all of those whose numbers are results."""
-    return sum(caveat_of(ratios, cell) is None for one in asked for cell in one.cells)
+    return sum(caveat_of(ratios, cell) is None for demand in demands for cell in demand.cells)
 
 
-def finding(analysis: Analysis, ratios: Ratios, asked: Asked, family: int) -> Finding:
+def finding(analysis: Analysis, ratios: Ratios, demand: Asked, family: int) -> Finding:
     """What the values say of their bound."""
-    cells = asked.cells
-    told = [ratios.ratio(_alone(one), (one, None), family, value=True) for one in cells]
-    own, other = told[0], told[-1]
-    value = own.estimate if own.estimate is not None else other.estimate
-    margin = _margin(asked, own, other, value)
+    cells = demand.cells
+    values = [ratios.ratio(_alone(cell), (cell, None), family, value=True) for cell in cells]
+    ratio, other = values[0], values[-1]
+    value = ratio.estimate if ratio.estimate is not None else other.estimate
+    margin = _margin(demand, ratio, other, value)
     answer = Answer.OPEN
-    if margin is not None and own.caveat is None:
+    if margin is not None and ratio.caveat is None:
         answer = Answer.MEETS if margin.at_least >= 1 else Answer.FAILS if margin.at_most < 1 else Answer.OPEN
-    reasons = dict.fromkeys(one.reason for one in told if one.reason)
-    open_ended = answer is Answer.OPEN and not any(one.interval is None for one in told)
+    reasons = dict.fromkeys(each.reason for each in values if each.reason)
+    open_ended = answer is Answer.OPEN and not any(each.interval is None for each in values)
     if open_ended and margin is not None and math.isfinite(margin.at_most):
         reasons = dict.fromkeys([*reasons, "to meet it and not to meet it both agree with what was measured"])
-    if answer is Answer.MEETS and asked.against is not None:  # why it may even be more is no matter
-        reasons = dict.fromkeys([own.reason] if own.reason else [])
+    if answer is Answer.MEETS and demand.against is not None:  # why it may even be more is no matter
+        reasons = dict.fromkeys([ratio.reason] if ratio.reason else [])
     return Finding(
-        bound=asked.bound,
-        task=asked.task or own.task,
-        under=own.under,
+        bound=demand.bound,
+        task=demand.task or ratio.task,
+        under=ratio.under,
         answer=answer,
         value=value,
-        unit=asked.cell.task.metric.unit,
+        unit=demand.cell.task.metric.unit,
         margin=margin,
-        blocks=max(one.blocks for one in told),
-        trials=sum(len(trials_of(analysis, one)) for one in asked.basis or (asked.cell,)),
+        blocks=max(each.blocks for each in values),
+        trials=sum(len(trials_of(analysis, cell)) for cell in demand.basis or (demand.cell,)),
         reason="; ".join(reasons),
-        caveat=own.caveat,
-        fit=asked.fit,
-        note=asked.note,
-        too_much=own.estimate is None and value is not None,
-        more_blocks=more_blocks_for(asked, family, analysis.level_after)
-        if answer is Answer.OPEN and own.caveat is None and not analysis.host_of
+        caveat=ratio.caveat,
+        fit=demand.fit,
+        note=demand.note,
+        too_much=ratio.estimate is None and value is not None,
+        more_blocks=more_blocks_for(demand, family, analysis.level_after)
+        if answer is Answer.OPEN and ratio.caveat is None and not analysis.host_of
         else None,
     )
 
 
-def _margin(asked: Asked, own: Ratio, other: Ratio, value: float | None) -> Margin | None:
+def _margin(demand: Asked, ratio: Ratio, other: Ratio, value: float | None) -> Margin | None:
     """Of performance, whichever way the figure goes; a model's ends are moved by its error on what it has not seen."""
-    if value is None or (own.simultaneous is None and other.simultaneous is None):
+    if value is None or (ratio.simultaneous is None and other.simultaneous is None):
         return None
-    less = 1 + (asked.fit.held_out or 0.0) if asked.fit is not None and asked.fit.fits else 1.0
+    less = 1 + (demand.fit.held_out or 0.0) if demand.fit is not None and demand.fit.fits else 1.0
 
     def performance(number: float) -> float:
-        if not asked.lower_is_better:
-            return number / asked.limit
-        return asked.limit / number if number > 0 else math.inf
+        if not demand.lower_is_better:
+            return number / demand.limit
+        return demand.limit / number if number > 0 else math.inf
 
-    near, far = own.simultaneous, other.simultaneous
-    if asked.lower_is_better:
+    near, far = ratio.simultaneous, other.simultaneous
+    if demand.lower_is_better:
         least = 0.0 if near is None else performance(near.high) / less
         most = math.inf if far is None else performance(far.low) * less
     else:
@@ -233,7 +233,7 @@ def _margin(asked: Asked, own: Ratio, other: Ratio, value: float | None) -> Marg
     return Margin(performance(value), least, most)
 
 
-def more_blocks_for(asked: Asked, family: int, level_after: Callable[[int], float]) -> int | None:
+def more_blocks_for(demand: Asked, family: int, level_after: Callable[[int], float]) -> int | None:
     """How many blocks more 80 % of runs would need to tell, were the estimate the truth; None: not known.
 
     As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told.
@@ -241,10 +241,10 @@ def more_blocks_for(asked: Asked, family: int, level_after: Callable[[int], floa
     """
     from virtoll.stats.arrays import stdtrit
 
-    logs = list(by_block(asked.cell.rounds).values())
-    if len(logs) < 2 or asked.against is not None or asked.fit is not None or asked.cell.untold:
+    logs = list(by_block(demand.cell.rounds).values())
+    if len(logs) < 2 or demand.against is not None or demand.fit is not None or demand.cell.untold:
         return None
-    distance = abs(statistics.fmean(logs) - math.log(asked.limit))
+    distance = abs(statistics.fmean(logs) - math.log(demand.limit))
     spread = statistics.stdev(logs)
     for blocks in range(len(logs) + 1, MOST_BLOCKS + 1):
         level = level_after(blocks - len(logs))
@@ -256,7 +256,7 @@ def more_blocks_for(asked: Asked, family: int, level_after: Callable[[int], floa
 
 def of_all(findings: Sequence[Finding]) -> Answer:
     """Each must be met: one that is not decides."""
-    answers = {one.answer for one in findings}
+    answers = {verdict.answer for verdict in findings}
     if Answer.FAILS in answers:
         return Answer.FAILS
     return Answer.MEETS if answers == {Answer.MEETS} else Answer.OPEN
@@ -264,16 +264,16 @@ def of_all(findings: Sequence[Finding]) -> Answer:
 
 def of_any(findings: Sequence[Finding]) -> Answer:
     """Several measurements of the same: one that decides is enough, unless another says the opposite."""
-    decided = {one.answer for one in findings} & {Answer.MEETS, Answer.FAILS}
+    decided = {verdict.answer for verdict in findings} & {Answer.MEETS, Answer.FAILS}
     return decided.pop() if len(decided) == 1 else Answer.OPEN
 
 
 def why_not_measured(analysis: Analysis, platform: str, workloads: Iterable[str]) -> str:
     """Why a platform has no value of these workloads: it could not be used, or what its first trial failed of."""
-    entry = next((one for one in analysis.data.manifest.platforms if one.label == platform), None)
+    entry = next((entry for entry in analysis.data.manifest.platforms if entry.label == platform), None)
     if entry is not None and not entry.available:
         return entry.reason or "it could not be used on this host"
-    wanted = set(workloads)
-    lost = (one for one in analysis.data.every_trial if one.platform == platform and one.workload in wanted)
-    first = next((one for one in lost if one.status != "ok"), None)
+    named = set(workloads)
+    lost = (trial for trial in analysis.data.every_trial if trial.platform == platform and trial.workload in named)
+    first = next((trial for trial in lost if trial.status != "ok"), None)
     return f"{first.status}: {first.reason}" if first is not None else "it was not measured as the need says"

@@ -40,9 +40,9 @@ def alone(
     analysis: Analysis, parts: Sequence[Part], known: Known, platforms: Collection[str], more_blocks: int | None
 ) -> Missing:
     """Each part in one guest; `more_blocks`: so many more than the run had would decide, None: not known."""
-    wanted = BLOCKS if more_blocks is None else max(BLOCKS, analysis.blocks + more_blocks)
-    note = f"{wanted} blocks would be needed; {MOST_BLOCKS} are asked for" if wanted > MOST_BLOCKS else ""
-    document = _document(analysis, known, "advise", platforms, blocks=min(wanted, MOST_BLOCKS), parts=parts)
+    blocks = BLOCKS if more_blocks is None else max(BLOCKS, analysis.blocks + more_blocks)
+    note = f"{blocks} blocks would be needed; {MOST_BLOCKS} are asked for" if blocks > MOST_BLOCKS else ""
+    document = _document(analysis, known, "advise", platforms, blocks=min(blocks, MOST_BLOCKS), parts=parts)
     document["question"] = f"Is this met: {_needs(parts)}?"
     document["workloads"] = [entry for part in parts for entry in _entries(analysis, part, known)]
     return Missing("whether it is met", document, note)
@@ -51,7 +51,7 @@ def alone(
 def at_once(analysis: Analysis, part: Part, known: Known, platforms: Collection[str]) -> Missing:
     """The part in several guests at once: by the scenario `scale`, or routers side by side."""
     document = _document(analysis, known, "advise-guests", platforms, parts=[part])
-    measured = {one.guests for one in analysis.at_once.points}
+    measured = {point.guests for point in analysis.at_once.points}
     numbers = sorted({1, *measured}) if max(measured, default=1) > 1 else NUMBERS
     document["question"] = f"How many guests meet this: {part.text}?"
     if isinstance(part, RouterNeed):
@@ -95,14 +95,16 @@ def _document(
     manifest = analysis.data.manifest
     kept = {manifest.baseline, manifest.control, *platforms}
     entries = [
-        one for one in manifest.platforms if one.label in kept and one.caveat is None and one.host in (None, _HERE)
+        entry
+        for entry in manifest.platforms
+        if entry.label in kept and entry.caveat is None and entry.host in (None, _HERE)
     ]
-    usable = [one for one in entries if one.available or one.label == manifest.baseline]
-    labels = [one.label for one in usable]
+    usable = [entry for entry in entries if entry.available or entry.label == manifest.baseline]
+    labels = [entry.label for entry in usable]
     document: dict[str, Any] = {
         "name": name,
         "question": "",
-        "platforms": [_platform(one.label, one.platform, one.parameters, known) for one in usable],
+        "platforms": [_platform(entry.label, entry.platform, entry.parameters, known) for entry in usable],
         "baseline": manifest.baseline if manifest.baseline in labels else labels[0] if labels else "native",
         "guest": _guest(analysis, parts),
         "blocks": blocks,
@@ -116,17 +118,17 @@ _HERE = "this machine"
 
 def _platform(label: str, platform: str, parameters: Mapping[str, Any], known: Known) -> str | dict[str, Any]:
     """An entry: its name alone where nothing else is to be said."""
-    given = _as_given(parameters, known.platforms.get(platform, {}))
-    return {"platform": platform, "label": label, **given} if given or label != platform else platform
+    chosen = _as_given(parameters, known.platforms.get(platform, {}))
+    return {"platform": platform, "label": label, **chosen} if chosen or label != platform else platform
 
 
 def _guest(analysis: Analysis, parts: Sequence[Part]) -> dict[str, Any]:
     """What each guest is given: the run's, or what the needs name."""
-    given = analysis.data.manifest.experiment.get("guest") or {}
-    asked = {key: value for part in parts for key, value in part.where.items() if key in _GIVEN}
-    size = {key: asked.get(key, given.get(key)) for key in _GIVEN}
-    found: dict[str, Any] = {"vcpus": size["vcpus"] or 1}
-    return found | ({"memory": size["memory_bytes"]} if size["memory_bytes"] else {})
+    guest = analysis.data.manifest.experiment.get("guest") or {}
+    named = {key: value for part in parts for key, value in part.where.items() if key in _GIVEN}
+    size = {key: named.get(key, guest.get(key)) for key in _GIVEN}
+    document: dict[str, Any] = {"vcpus": size["vcpus"] or 1}
+    return document | ({"memory": size["memory_bytes"]} if size["memory_bytes"] else {})
 
 
 def _entries(analysis: Analysis, part: Part, known: Known) -> list[dict[str, Any]]:
@@ -155,7 +157,7 @@ def _measured(analysis: Analysis, need: FigureNeed, known: Known, where: Mapping
     """The run's own sets of parameters of the first workload that it has, with what the need names."""
     for workload in need.asked:
         entries: list[dict[str, Any]] = []
-        planned = [one.parameters for one in analysis.data.manifest.plan.trials if one.workload == workload]
+        planned = [trial.parameters for trial in analysis.data.manifest.plan.trials if trial.workload == workload]
         for parameters in planned:
             entry = {"workload": workload, **_as_given(parameters, known.workloads[workload].parameters), **where}
             if entry not in entries:
@@ -168,5 +170,5 @@ def _measured(analysis: Analysis, need: FigureNeed, known: Known, where: Mapping
 def _as_given(parameters: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as records have them, as a file may have them: without what is as usual, empty or of another sweep."""
     left_out = _OF_SWEEPS if parameters.get("sweep") == "rates" else ()
-    given = {key: value for key, value in parameters.items() if key not in left_out and value not in (None, [], "")}
-    return {key: value for key, value in given.items() if key not in usual or usual[key] != value}
+    kept = {key: value for key, value in parameters.items() if key not in left_out and value not in (None, [], "")}
+    return {key: value for key, value in kept.items() if key not in usual or usual[key] != value}

@@ -90,13 +90,13 @@ def fit(model: Model, values: Mapping[float, float]) -> Fit:
     if len(sizes) < model.least:
         reason = f"{len(sizes)} measured, and it needs {model.least}"
         return Fit(model, sizes, {}, None, None, f"does not fit: {reason}")
-    own = solved(model, values)
-    residual = max(abs(_sum(own, model, x) / values[x] - 1) for x in sizes)
+    coefficients = solved(model, values)
+    residual = max(abs(_sum(coefficients, model, x) / values[x] - 1) for x in sizes)
     held_out = max(
         abs(_sum(solved(model, {y: values[y] for y in sizes if y != x}), model, x) / values[x] - 1) for x in sizes
     )
     why_not = "" if held_out <= MOST_HELD_OUT else "does not fit"
-    return Fit(model, sizes, dict(zip(model.coefficients, own, strict=True)), residual, held_out, why_not)
+    return Fit(model, sizes, dict(zip(model.coefficients, coefficients, strict=True)), residual, held_out, why_not)
 
 
 def solved(model: Model, values: Mapping[float, float]) -> tuple[float, ...]:
@@ -106,10 +106,10 @@ def solved(model: Model, values: Mapping[float, float]) -> tuple[float, ...]:
     from virtoll.stats.arrays import np
 
     # Terms are brought to one size: those of many guests or large frames are a thousand times the others.
-    terms = np.array([[one / value for one in model.terms(x)] for x, value in values.items()])
+    terms = np.array([[term / value for term in model.terms(x)] for x, value in values.items()])
     scale = np.maximum(np.abs(terms).max(axis=0), np.finfo(float).tiny)
-    found, _ = nnls(terms / scale, np.ones(len(values)))
-    return tuple(float(one) for one in found / scale)
+    solution, _ = nnls(terms / scale, np.ones(len(values)))
+    return tuple(float(coefficient) for coefficient in solution / scale)
 
 
 def predicted(model: Model, values: Mapping[float, float], x: float) -> float:
@@ -122,7 +122,7 @@ def held_out_of_blocks(logs: Sequence[float]) -> float | None:
     if len(logs) < 2:
         return None
     total = sum(logs)
-    return max(math.expm1(abs((total - one) / (len(logs) - 1) - one)) for one in logs)
+    return max(math.expm1(abs((total - log) / (len(logs) - 1) - log)) for log in logs)
 
 
 def geometric_mean(logs: Sequence[float]) -> float:
@@ -131,4 +131,4 @@ def geometric_mean(logs: Sequence[float]) -> float:
 
 
 def _sum(coefficients: Sequence[float], model: Model, x: float) -> float:
-    return sum(one * term for one, term in zip(coefficients, model.terms(x), strict=True))
+    return sum(coefficient * term for coefficient, term in zip(coefficients, model.terms(x), strict=True))

@@ -142,7 +142,7 @@ def words_of(piece: str) -> list[str]:
 
 def _router(words: Sequence[str], known: Known) -> RouterNeed:
     text = " ".join(words).replace("%of", "% of ")
-    frame, wanted = known.workloads["forward"], "write it as 'router 64B 200kpps loss<0.1% p99<500us'"
+    frame, example = known.workloads["forward"], "write it as 'router 64B 200kpps loss<0.1% p99<500us'"
     sizes: list[int] = []
     rates: list[str] = []
     where: dict[str, Any] = {}
@@ -161,15 +161,15 @@ def _router(words: Sequence[str], known: Known) -> RouterNeed:
                 raise ValueError(f"need '{text}': {name} is bounded twice; leave one out")
             bounds[name] = limit
     if len(sizes) != 1:
-        raise ValueError(f"need '{text}': a router needs one frame size in bytes; {wanted}")
+        raise ValueError(f"need '{text}': a router needs one frame size in bytes; {example}")
     if not _LEAST_BYTES <= sizes[0] <= _MOST_BYTES:
         raise ValueError(
             f"need '{text}': a frame has {_LEAST_BYTES} to {_MOST_BYTES} bytes with its check sequence, "
             f"got {sizes[0]}; give such a size"
         )
     if len(rates) != 1:
-        told = f"'{rates[1]}' is not understood" if len(rates) > 1 else "there is no rate"
-        raise ValueError(f"need '{text}': {told}; {wanted}, with one rate in kpps, Mbit/s or as '50% of 1Gbit/s'")
+        problem = f"'{rates[1]}' is not understood" if len(rates) > 1 else "there is no rate"
+        raise ValueError(f"need '{text}': {problem}; {example}, with one rate in kpps, Mbit/s or as '50% of 1Gbit/s'")
     rate = _rate(text, rates[0], sizes[0], known)
     return RouterNeed(
         text, sizes[0], rate, bounds.get("loss"), p50_ns=bounds.get("p50"), p99_ns=bounds.get("p99"), where=where
@@ -179,13 +179,13 @@ def _router(words: Sequence[str], known: Known) -> RouterNeed:
 def _rate(text: str, word: str, size: int, known: Known) -> float:
     """Frames/s of what is written as frames/s, as bits/s on the wire, or as a part of a line's."""
     line = _LINE.fullmatch(word)
-    found = QUANTITY.fullmatch(word)
+    matched = QUANTITY.fullmatch(word)
     if line is not None:
         rate = known.frames_per_second(size, float(line[1]) / 100 * float(line[2]) * BITS[line[3]])
-    elif found is not None and found[2] in FRAMES:
-        rate = float(found[1]) * FRAMES[found[2]]
-    elif found is not None and found[2] in BITS:
-        rate = known.frames_per_second(size, float(found[1]) * BITS[found[2]])
+    elif matched is not None and matched[2] in FRAMES:
+        rate = float(matched[1]) * FRAMES[matched[2]]
+    elif matched is not None and matched[2] in BITS:
+        rate = known.frames_per_second(size, float(matched[1]) * BITS[matched[2]])
     else:
         raise ValueError(
             f"need '{text}': '{word}' is no rate of a router; give one in {', '.join((*FRAMES, *BITS))}, "
@@ -197,23 +197,23 @@ def _rate(text: str, word: str, size: int, known: Known) -> float:
 
 
 def _router_bound(text: str, named: re.Match[str]) -> tuple[str, float]:
-    name, sign, given = named.groups()
+    name, sign, written = named.groups()
     if name not in ("loss", "p50", "p99"):
         raise ValueError(f"need '{text}': '{name}' is no bound of a router; known are loss, p50 and p99")
     if sign not in ("<", "<="):
-        raise ValueError(f"need '{text}': less {name} is better; write '{name}<{given}'")
+        raise ValueError(f"need '{text}': less {name} is better; write '{name}<{written}'")
     if name != "loss":
-        return name, quantity(text, name, given, NANOSECONDS)
-    loss = quantity(text, name, "0%" if given == "0" else given, SCALES[""], zero=sign == "<=")
+        return name, quantity(text, name, written, NANOSECONDS)
+    loss = quantity(text, name, "0%" if written == "0" else written, SCALES[""], zero=sign == "<=")
     if loss >= 1:
-        raise ValueError(f"need '{text}': a loss is below 100 %, got '{given}'; give one such as 0.1%")
+        raise ValueError(f"need '{text}': a loss is below 100 %, got '{written}'; give one such as 0.1%")
     return name, loss
 
 
 def _figures(words: Sequence[str], known: Known) -> FigureNeed:
     text, name = " ".join(words), words[0]
     names = ALIASES.get(name, (name,))
-    unknown = [one for one in names if one not in known.workloads]
+    unknown = [workload for workload in names if workload not in known.workloads]
     if unknown:
         every = ", ".join((ROUTER, *ALIASES, *known.workloads))
         raise ValueError(f"need '{text}': the workload '{name}' is not known; known are {every}")
@@ -227,38 +227,38 @@ def _figures(words: Sequence[str], known: Known) -> FigureNeed:
                 "'name=value'"
             )
         if named[2] == "=":
-            put_parameter(text, where, named, {one: known.workloads[one] for one in names})
+            put_parameter(text, where, named, {workload: known.workloads[workload] for workload in names})
         else:
             bounds.append(named)
     if not bounds:
         raise ValueError(f"need '{text}': there is no bound; add one of {_named(names, known)}, such as 'p99<20ms'")
-    asked = {
-        one: tuple(_bound(text, found, known.workloads[one].figures) for found in bounds)
-        for one in names
-        if all(figure_of(found[1], known.workloads[one].figures) for found in bounds)
-        and where.keys() <= known.workloads[one].parameters.keys() | _OF_GUESTS
+    by_workload = {
+        workload: tuple(_bound(text, bound, known.workloads[workload].figures) for bound in bounds)
+        for workload in names
+        if all(figure_of(bound[1], known.workloads[workload].figures) for bound in bounds)
+        and where.keys() <= known.workloads[workload].parameters.keys() | _OF_GUESTS
     }
-    if not asked:
-        for found in bounds:
-            if not any(figure_of(found[1], known.workloads[one].figures) for one in names):
+    if not by_workload:
+        for bound in bounds:
+            if not any(figure_of(bound[1], known.workloads[workload].figures) for workload in names):
                 raise ValueError(
-                    f"need '{text}': '{found[1]}' is no figure of {name}; known are {_named(names, known)}"
+                    f"need '{text}': '{bound[1]}' is no figure of {name}; known are {_named(names, known)}"
                 )
         raise ValueError(f"need '{text}': no workload of {name} has all that is named; ask of {' or '.join(names)}")
-    return FigureNeed(text, asked, where)
+    return FigureNeed(text, by_workload, where)
 
 
 def _named(names: Iterable[str], known: Known) -> str:
-    return ", ".join(dict.fromkeys(figure.name for one in names for figure in known.workloads[one].figures))
+    return ", ".join(dict.fromkeys(figure.name for workload in names for figure in known.workloads[workload].figures))
 
 
 def figure_of(name: str, figures: Sequence[Figure]) -> Figure | None:
     """The figure of that name, or of one that leaves out what all such names have: `p99` of `latency_p99_ns`."""
-    wanted = name.replace("-", "_")
+    key = name.replace("-", "_")
     for shorten in (_whole, _short):
-        found = [one for one in figures if wanted == one.name or wanted in shorten(one.name)]
-        if len(found) == 1:
-            return found[0]
+        matching = [figure for figure in figures if key == figure.name or key in shorten(figure.name)]
+        if len(matching) == 1:
+            return matching[0]
     return None
 
 
@@ -277,37 +277,41 @@ def _short(name: str) -> tuple[str, ...]:
 
 
 def _bound(text: str, named: re.Match[str], figures: Sequence[Figure]) -> Bound:
-    name, sign, given = named.groups()
+    name, sign, written = named.groups()
     figure = figure_of(name, figures)
     if figure is None:
         raise ValueError(f"need '{text}': '{name}' is no figure of it")
     right = "<" if figure.better == "lower" else ">"
     if not sign.startswith(right):
         more = "less" if right == "<" else "more"
-        raise ValueError(f"need '{text}': {more} {figure.name} is better; write '{name}{right}{given}'")
-    return Bound(figure, quantity(text, figure.name, given, scales_of(figure.unit)), f"{name}{sign}{given}")
+        raise ValueError(f"need '{text}': {more} {figure.name} is better; write '{name}{right}{written}'")
+    return Bound(figure, quantity(text, figure.name, written, scales_of(figure.unit)), f"{name}{sign}{written}")
 
 
 def put_parameter(
-    text: str, where: dict[str, Any], named: re.Match[str], asked: Mapping[str, KnownWorkload], but: str | None = None
+    text: str,
+    where: dict[str, Any],
+    named: re.Match[str],
+    workloads: Mapping[str, KnownWorkload],
+    but: str | None = None,
 ) -> None:
     """A parameter into `where`, checked by the first of the workloads that has it; `but`: none that may be given."""
-    name, _, given = named.groups()
-    allowed = sorted({key for one in asked.values() for key in one.parameters if key != but} | _OF_GUESTS)
+    name, _, written = named.groups()
+    allowed = sorted({key for workload in workloads.values() for key in workload.parameters if key != but} | _OF_GUESTS)
     if name not in allowed:
         raise ValueError(f"need '{text}': '{name}' is no parameter of it; known are {', '.join(allowed)}")
     if name in where:
         raise ValueError(f"need '{text}': '{name}' is given twice; leave one out")
     try:
-        value = json.loads(given)
+        value = json.loads(written)
     except ValueError:
-        value = given
+        value = written
     if value is None or value == "":
-        raise ValueError(f"need '{text}': '{name}={given}' has no value; give one, or leave it out")
+        raise ValueError(f"need '{text}': '{name}={written}' has no value; give one, or leave it out")
     if isinstance(value, list | dict):
         raise ValueError(f"need '{text}': '{name}' is one value; ask of each in a need of its own")
-    of = next(one for one in asked.values() if name in _OF_GUESTS or name in one.parameters)
+    of = next(workload for workload in workloads.values() if name in _OF_GUESTS or name in workload.parameters)
     try:
         where[name] = of.checked(name, value)
     except ValueError as error:
-        raise ValueError(f"need '{text}': '{name}={given}' cannot be: {error}; correct it") from error
+        raise ValueError(f"need '{text}': '{name}={written}' cannot be: {error}; correct it") from error

@@ -36,17 +36,17 @@ def scales_of(unit: str) -> Mapping[str, float]:
     return {unit: 1.0, "/s": 1.0, "k/s": 1e3, **more}
 
 
-def quantity(text: str, name: str, given: str, scales: Mapping[str, float], *, zero: bool = False) -> float:
+def quantity(text: str, name: str, written: str, scales: Mapping[str, float], *, zero: bool = False) -> float:
     """What a need's `text` gives for `name`, by the units that it may have; above 0, or 0 where `zero` may be."""
-    found = QUANTITY.fullmatch(given)
-    if found is None:
-        raise ValueError(f"need '{text}': '{given}' is no number with a unit; give {name} in {', '.join(scales)}")
-    if found[2] not in scales:
-        told = f"is not given in '{found[2]}'" if found[2] else f"has no unit, got '{given}'"
+    matched = QUANTITY.fullmatch(written)
+    if matched is None:
+        raise ValueError(f"need '{text}': '{written}' is no number with a unit; give {name} in {', '.join(scales)}")
+    if matched[2] not in scales:
+        problem = f"is not given in '{matched[2]}'" if matched[2] else f"has no unit, got '{written}'"
         raise ValueError(
-            f"need '{text}': {name} {told}; known are {', '.join(scales)}, as in '{found[1]}{next(iter(scales))}'"
+            f"need '{text}': {name} {problem}; known are {', '.join(scales)}, as in '{matched[1]}{next(iter(scales))}'"
         )
-    value = float(found[1]) * scales[found[2]]
+    value = float(matched[1]) * scales[matched[2]]
     if not math.isfinite(value) or (value <= 0 and not zero):
-        raise ValueError(f"need '{text}': {name} must be above 0, got '{given}'; give what is needed")
+        raise ValueError(f"need '{text}': {name} must be above 0, got '{written}'; give what is needed")
     return value

@@ -37,35 +37,35 @@ def asked_of_router(
     """What each platform is asked; in words what the run lacks. `beside`: what is to be beside it (`readings`)."""
     workloads = [FORWARD] if need.plain else [FORWARD, SEARCH]
     where = {**need.where, **(beside or {})}
-    found: list[Asked] = []
+    demands: list[Asked] = []
     reasons: list[str] = []
     for workload in workloads:
         cells = measured(ratios, workload, None, {**where, SIZE: need.frame_size_bytes})
         if isinstance(cells, str):
             reasons.append(cells)
         else:
-            found += [_asked(analysis, need, cell, cell) for cell in cells]
-    known = {one.cell.platform for one in found}
+            demands += [_asked(analysis, need, cell, cell) for cell in cells]
+    known = {demand.cell.platform for demand in demands}
     others = measured(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
     if not isinstance(others, str):
-        left = [one for one in others if one.platform not in known]
-        for own in groups(left):
-            found.append(_by_size(analysis, ratios, need, own))
-    return found or reasons[0]
+        left = [cell for cell in others if cell.platform not in known]
+        for group in groups(left):
+            demands.append(_by_size(analysis, ratios, need, group))
+    return demands or reasons[0]
 
 
 def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> list[Asked]:
     """What each platform's routers side by side are asked, each of them: the one of which least came through."""
     where = {**need.where, SIZE: need.frame_size_bytes, "routers": {"at_least": 2}}
     cells = measured(ratios, SIDE_BY_SIDE, RATE, where)
-    found = []
+    demands = []
     for cell in cells if not isinstance(cells, str) else ():
         within = _within(analysis, need, cell)
         if need.plain:
-            found.append(Asked(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
+            demands.append(Asked(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
         else:
-            found.append(Asked(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
-    return found
+            demands.append(Asked(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
+    return demands
 
 
 def _asked(analysis: Analysis, need: RouterNeed, near: Cell, far: Cell, note: str = "") -> Asked:
@@ -82,11 +82,11 @@ def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequen
     modelled = frame_cost(cells, size) if need.plain and caveat_of(ratios, cells[0]) is None else None
     if modelled is not None and modelled.fit is not None and modelled.fit.fits:
         return replace(modelled, bound=need.text, limit=need.rate)
-    larger = next((one for one in cells if one.attributes[SIZE] > size), None)
-    smaller = next((one for one in reversed(cells) if one.attributes[SIZE] < size), None)
-    told = [f"{int(one.attributes[SIZE])} B" for one in (smaller, larger) if one is not None]
+    larger = next((cell for cell in cells if cell.attributes[SIZE] > size), None)
+    smaller = next((cell for cell in reversed(cells) if cell.attributes[SIZE] < size), None)
+    sizes = [f"{int(cell.attributes[SIZE])} B" for cell in (smaller, larger) if cell is not None]
     note = (
-        f"frames of {size} B were not measured; estimated from {' and '.join(told)}: a larger frame takes no less time"
+        f"frames of {size} B were not measured; estimated from {' and '.join(sizes)}: a larger frame takes no less time"
     )
     if not falls(cells):
         rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
@@ -105,7 +105,7 @@ def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
     if not logs or not all(map(math.isfinite, logs.values())):
         few = f"; it takes {ENOUGH / need.loss:.0f} frames to see such a loss" if need.loss else ""
         return untold(cell, _WITHIN + few)
-    return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
+    return replace(cell, rounds={(block, 0): log for block, log in logs.items()}, at_least=False)
 
 
 def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
@@ -117,7 +117,7 @@ def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
     logs = _rates(analysis, need, cell, beyond=True)
     if not logs or not all(map(math.isfinite, logs.values())):
         return untold(cell, _BEYOND)
-    return replace(cell, rounds={(block, 0): one for block, one in logs.items()}, at_least=False)
+    return replace(cell, rounds={(block, 0): log for block, log in logs.items()}, at_least=False)
 
 
 def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[int, float]:
@@ -127,8 +127,8 @@ def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) ->
     several = "routers" in cell.attributes
     blocks: dict[int, list[float]] = {}
     for trial in trials_of(analysis, cell):
-        found = bracket(trial.points or (), bounds, apart=apart, each=several)
-        rate = found.beyond if beyond else found.within
+        bracketed = bracket(trial.points or (), bounds, apart=apart, each=several)
+        rate = bracketed.beyond if beyond else bracketed.within
         none = math.inf if beyond else -math.inf
         blocks.setdefault(trial.block, []).append(math.log(rate) if rate else none)
     return {block: statistics.median(values) for block, values in sorted(blocks.items())}

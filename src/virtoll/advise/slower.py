@@ -22,9 +22,9 @@ _LIMIT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|x)")
 
 def slower_limit(text: str) -> float:
     """The factor of '5%' (1.05) or of '1.05x'; ValueError in words."""
-    found = _LIMIT.fullmatch(text.strip())
-    if found is not None:
-        factor = 1 + float(found[1]) / 100 if found[2] == "%" else float(found[1])
+    matched = _LIMIT.fullmatch(text.strip())
+    if matched is not None:
+        factor = 1 + float(matched[1]) / 100 if matched[2] == "%" else float(matched[1])
         if factor > 1:
             return factor
     raise ValueError(f"'{text}' is no slowdown; give percent, such as '5%', or a factor above 1, such as '1.05x'")
@@ -36,14 +36,14 @@ def judge_slower(between: Between, limit: float, text: str, damage: Sequence[str
     `damage`: what of the run folders is not as it was when the runs ended.
     """
     doubts = [f"a run folder is not as it was when its run ended: {'; '.join(damage)}"] if damage else []
-    unsound = {one.task for one in between.alarms}
+    unsound = {comparison.task for comparison in between.alarms}
     if unsound:
-        doubts.append(f"the A/A control differs: {', '.join(one.task.label for one in between.alarms)}")
+        doubts.append(f"the A/A control differs: {', '.join(comparison.task.label for comparison in between.alarms)}")
     threshold = f"--fail-if-slower {text}"
     checks = [
-        _checked(between, one, limit, threshold, damage, unsound)
-        for one in between.comparisons
-        if one.task.metric.primary and not _is_new(between, one)
+        _checked(between, comparison, limit, threshold, damage, unsound)
+        for comparison in between.comparisons
+        if comparison.task.metric.primary and not _is_new(between, comparison)
     ]
     reason = "the second run has no such platform"
     checks += [
@@ -54,31 +54,31 @@ def judge_slower(between: Between, limit: float, text: str, damage: Sequence[str
     return Gate(tuple(checks), tuple(doubts))
 
 
-def _is_new(between: Between, one: Comparison) -> bool:
-    return one.verdict is Verdict.NOT_MEASURED and between.is_new(one.task)
+def _is_new(between: Between, comparison: Comparison) -> bool:
+    return comparison.verdict is Verdict.NOT_MEASURED and between.is_new(comparison.task)
 
 
 def _checked(
-    between: Between, one: Comparison, limit: float, threshold: str, damage: Sequence[str], unsound: set[Task]
+    between: Between, comparison: Comparison, limit: float, threshold: str, damage: Sequence[str], unsound: set[Task]
 ) -> Check:
-    blocks = min(each.blocks for each in between.samples(one))
-    found = Check(threshold, one.platform, one.task.label, Outcome.UNKNOWN, limit, "x", blocks=blocks)
-    if one.share is None:
-        return replace(found, reason=one.reason)
-    slowdown = 1 / one.share
-    found = replace(found, estimate=slowdown, margin=limit / slowdown)
-    joint = inverse(one.simultaneous)
-    if joint is None or one.caveat is not None:
-        return replace(found, reason=one.reason)
-    found = replace(found, low=joint.low, high=joint.high)
+    blocks = min(each.blocks for each in between.samples(comparison))
+    check = Check(threshold, comparison.platform, comparison.task.label, Outcome.UNKNOWN, limit, "x", blocks=blocks)
+    if comparison.share is None:
+        return replace(check, reason=comparison.reason)
+    slowdown = 1 / comparison.share
+    check = replace(check, estimate=slowdown, margin=limit / slowdown)
+    joint = inverse(comparison.simultaneous)
+    if joint is None or comparison.caveat is not None:
+        return replace(check, reason=comparison.reason)
+    check = replace(check, low=joint.low, high=joint.high)
     if damage:
-        return replace(found, reason="a run folder is not as it was when its run ended")
-    if one.task in unsound:
-        return replace(found, reason="the A/A control differs in this workload")
-    if one.verdict is Verdict.UNKNOWN and not joint.low <= 1 <= joint.high:
-        return replace(found, reason=one.reason)
+        return replace(check, reason="a run folder is not as it was when its run ended")
+    if comparison.task in unsound:
+        return replace(check, reason="the A/A control differs in this workload")
+    if comparison.verdict is Verdict.UNKNOWN and not joint.low <= 1 <= joint.high:
+        return replace(check, reason=comparison.reason)
     if joint.low > limit:
-        return replace(found, outcome=Outcome.MISSED)
+        return replace(check, outcome=Outcome.MISSED)
     if joint.high <= limit:
-        return replace(found, outcome=Outcome.MET)
-    return replace(found, reason="the interval has values on both sides of the limit")
+        return replace(check, outcome=Outcome.MET)
+    return replace(check, reason="the interval has values on both sides of the limit")

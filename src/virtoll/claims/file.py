@@ -40,29 +40,29 @@ def load_claims(path: Path, names: Names | None = None) -> tuple[Claim, ...]:
 
 def parse_claims(text: str, name: str, names: Names | None = None) -> tuple[Claim, ...]:
     """As `load_claims`, from text; ``name`` is only named in complaints."""
-    found = _claims(parse_yaml(text, name), name)
-    for claim in found:
+    claims = _claims(parse_yaml(text, name), name)
+    for claim in claims:
         wrong = None if names is None else unknown_name(claim, names)
         if wrong is not None:
             raise UsageError(f"{name}: claim {claim.id}: {wrong}")
-    return found
+    return claims
 
 
 def _claims(document: Any, name: str) -> tuple[Claim, ...]:
     if not isinstance(document, list) or not document:
         raise UsageError(f"{name}: the file must be a list of claims, each with the keys {_KEYS}")
-    found: list[Claim] = []
-    for place, given in enumerate(document):
-        where = repr(given["id"])[1:-1] if isinstance(given, dict) and isinstance(given.get("id"), str) else ""
+    claims: list[Claim] = []
+    for place, entry in enumerate(document):
+        where = repr(entry["id"])[1:-1] if isinstance(entry, dict) and isinstance(entry.get("id"), str) else ""
         where = where or f"number {place + 1}"
         try:
-            claim = Claim.model_validate(given)
+            claim = Claim.model_validate(entry)
         except ValidationError as error:
             raise UsageError(f"{name}: claim {where}: {_complaint(error)}") from error
-        if claim.id in {one.id for one in found}:
+        if claim.id in {earlier.id for earlier in claims}:
             raise UsageError(f"{name}: claim {claim.id} is there twice; give one of them another id")
-        found.append(claim)
-    return tuple(found)
+        claims.append(claim)
+    return tuple(claims)
 
 
 def _complaint(error: ValidationError) -> str:
@@ -70,8 +70,8 @@ def _complaint(error: ValidationError) -> str:
 
     Where a key may have one of several types there is an error for each; those that say what is wrong go first.
     """
-    found = error.errors(include_url=False)
-    first = min(found, key=lambda one: ([one["type"] not in types for types in _TELLING], -len(one["loc"])))
+    errors = error.errors(include_url=False)
+    first = min(errors, key=lambda fault: ([fault["type"] not in types for types in _TELLING], -len(fault["loc"])))
     key = ".".join(str(part) for part in _named(first["loc"]))
     return complaint(first, key, "docs/claims.md lists the keys")
 

@@ -36,7 +36,7 @@ class Joined:
     @property
     def measured(self) -> tuple[tuple[str, Judged], ...]:
         """The runs that measured something of it."""
-        return tuple((run, one) for run, one in self.runs if one.outcome is not Outcome.NOT_MEASURED)
+        return tuple((run, judged) for run, judged in self.runs if judged.outcome is not Outcome.NOT_MEASURED)
 
     @property
     def decided(self) -> bool:
@@ -53,15 +53,15 @@ def join_ledgers(ledgers: Sequence[Ledger]) -> tuple[Joined, ...]:
     """The claims of all ledgers in the first one's order; `ValueError` where they are not of the same claims."""
     if not ledgers:
         return ()
-    claims = [one.claim for one in ledgers[0].judged]
-    if any([one.claim for one in ledger.judged] != claims for ledger in ledgers):
+    claims = [judged.claim for judged in ledgers[0].judged]
+    if any([judged.claim for judged in ledger.judged] != claims for ledger in ledgers):
         raise ValueError("ledgers are joined claim by claim; judge every run by the same claims")
     joined = []
     for place, claim in enumerate(claims):
         by_host: dict[str, list[Judged]] = {}
         for ledger in ledgers:
             by_host.setdefault(ledger.host, []).append(ledger.judged[place])
-        outcome = joined_outcome([_of_one_host(own) for own in by_host.values()])
+        outcome = joined_outcome([_of_one_host(judgements) for judgements in by_host.values()])
         joined.append(Joined(claim, outcome, tuple((ledger.run, ledger.judged[place]) for ledger in ledgers)))
     return tuple(joined)
 
@@ -75,5 +75,5 @@ def joined_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _of_one_host(judged: Sequence[Judged]) -> Outcome:
-    tests = zip(*(one.tests for one in judged), strict=True)
-    return outcome_of_tests([joined_outcome([one.outcome for one in own]) for own in tests])
+    tests = zip(*(judgement.tests for judgement in judged), strict=True)
+    return outcome_of_tests([joined_outcome([test.outcome for test in run_tests]) for run_tests in tests])

@@ -72,30 +72,30 @@ def _judged(claim: Claim, ratios: Ratios) -> Judged:
     every = [ratios.sides(test) for test in claim.tests]
     # As many ratios as can refute the claim: its intervals are simultaneous over these.
     family = sum(
-        ratios.caveat(test, one) is None
+        ratios.caveat(test, side) is None
         for test, sides in zip(claim.tests, every, strict=True)
         if not isinstance(sides, str)
-        for one in sides
+        for side in sides
     )
     tests = []
     for test, sides in zip(claim.tests, every, strict=True):
         if isinstance(sides, str):
             tests.append(JudgedTest(test, Outcome.NOT_MEASURED, (), sides))
             continue
-        found = [ratios.ratio(test, one, family, value=test.value is not None) for one in sides]
-        judged = _judged_test(test, [_finding(claim, test, one) for one in found])
+        measured = [ratios.ratio(test, side, family, value=test.value is not None) for side in sides]
+        judged = _judged_test(test, [_finding(claim, test, ratio) for ratio in measured])
         missing = ratios.missing(test, sides)
         if missing and judged.outcome is Outcome.SUPPORTED:
             judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=missing)
         tests.append(judged)
-    return Judged(claim, outcome_of_tests([one.outcome for one in tests]), tuple(tests))
+    return Judged(claim, outcome_of_tests([test.outcome for test in tests]), tuple(tests))
 
 
 def _finding(claim: Claim, test: Test, ratio: Ratio) -> Finding:
-    asked, outcome = _in_unit(claim, test, ratio.unit), Outcome.NOT_DECIDED
+    limits, outcome = _in_unit(claim, test, ratio.unit), Outcome.NOT_DECIDED
     if ratio.interval is not None and ratio.simultaneous is not None:
-        low = -math.inf if asked.at_least is None else asked.at_least
-        high = math.inf if asked.at_most is None else asked.at_most
+        low = -math.inf if limits.at_least is None else limits.at_least
+        high = math.inf if limits.at_most is None else limits.at_most
         if ratio.interval.low >= low and ratio.interval.high <= high:
             outcome = Outcome.SUPPORTED
         elif ratio.simultaneous.high < low or ratio.simultaneous.low > high:
@@ -116,16 +116,17 @@ def _in_unit(claim: Claim, test: Test, unit: str) -> Range:
     return test.value.scaled(scales[test.value.unit])
 
 
-def _judged_test(test: Test, found: Sequence[Finding]) -> JudgedTest:
+def _judged_test(test: Test, findings: Sequence[Finding]) -> JudgedTest:
     """A test on all platforms, or on any; those whose numbers are no results decide nothing."""
-    deciding = {one.outcome for one in found if not one.functional}
+    deciding = {finding.outcome for finding in findings if not finding.functional}
     if not deciding:
-        return JudgedTest(test, Outcome.NOT_MEASURED, tuple(found), "it was measured only where numbers are no results")
+        reason = "it was measured only where numbers are no results"
+        return JudgedTest(test, Outcome.NOT_MEASURED, tuple(findings), reason)
     decisive, other = Outcome.REFUTED, Outcome.SUPPORTED
     if test.holds_for == "any":
         decisive, other = other, decisive
     outcome = decisive if decisive in deciding else other if deciding == {other} else Outcome.NOT_DECIDED
-    return JudgedTest(test, outcome, tuple(found))
+    return JudgedTest(test, outcome, tuple(findings))
 
 
 def outcome_of_tests(outcomes: Sequence[Outcome]) -> Outcome:

@@ -62,10 +62,10 @@ class Range(_Strict):
 
     @field_validator("at_least", "at_most", mode="before")
     @classmethod
-    def _is_a_number(cls, given: object) -> object:
-        if isinstance(given, bool):
+    def _is_a_number(cls, value: object) -> object:
+        if isinstance(value, bool):
             raise ValueError("give a number, and not true or false")
-        return given
+        return value
 
     @model_validator(mode="after")
     def _holds_something(self) -> Self:
@@ -73,7 +73,7 @@ class Range(_Strict):
             raise ValueError("give 'at_least', 'at_most', or both")
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             raise ValueError(f"'at_least' ({self.at_least:g}) is above 'at_most' ({self.at_most:g})")
-        if min(one for one in (self.at_least, self.at_most) if one is not None) < 0:
+        if min(bound for bound in (self.at_least, self.at_most) if bound is not None) < 0:
             raise ValueError("give a number that is not below 0")
         return self
 
@@ -168,11 +168,11 @@ class Compared(_Strict):
 
     @field_validator("platforms", "against", mode="before")
     @classmethod
-    def _is_no_label(cls, given: object, info: ValidationInfo) -> object:
-        if isinstance(given, str) and given != "baseline":
-            example = f"{{label: {given}}}" if info.field_name == "platforms" else f"{{platforms: {{label: {given}}}}}"
+    def _is_no_label(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, str) and value != "baseline":
+            example = f"{{label: {value}}}" if info.field_name == "platforms" else f"{{platforms: {{label: {value}}}}}"
             raise ValueError(f"give 'baseline' or a mapping, such as {example}")
-        return given
+        return value
 
     @field_validator("where", mode="before")
     @classmethod
@@ -215,17 +215,17 @@ class Test(Compared):
 
     @field_validator("times_slower")
     @classmethod
-    def _is_a_factor(cls, asked: Range | None) -> Range | None:
-        if asked is not None and 0 in (asked.at_least, asked.at_most):
+    def _is_a_factor(cls, factor: Range | None) -> Range | None:
+        if factor is not None and 0 in (factor.at_least, factor.at_most):
             raise ValueError("a factor of time is above 0")
-        return asked
+        return factor
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Self:
-        asked = [name for name in ("share", "times_slower", "value") if getattr(self, name) is not None]
-        if len(asked) != 1:
-            told = f"got {' and '.join(asked)}" if asked else "got none"
-            raise ValueError(f"give one of 'share', 'times_slower' and 'value', {told}")
+        names = [name for name in ("share", "times_slower", "value") if getattr(self, name) is not None]
+        if len(names) != 1:
+            problem = f"got {' and '.join(names)}" if names else "got none"
+            raise ValueError(f"give one of 'share', 'times_slower' and 'value', {problem}")
         if (self.value is None) == (self.against is None):
             raise ValueError("'share' and 'times_slower' need 'against', and 'value' is of one side alone")
         return self
@@ -235,10 +235,10 @@ class Test(Compared):
         """What the share of performance, or the value in its own unit, must be."""
         if self.times_slower is not None:
             return self.times_slower.inverse()
-        asked = self.share if self.share is not None else self.value
-        if asked is None:
+        bounds = self.share if self.share is not None else self.value
+        if bounds is None:
             raise ValueError("a test asks for a share or a value")
-        return asked
+        return bounds
 
 
 class Claim(_Strict):

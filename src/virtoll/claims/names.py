@@ -40,37 +40,37 @@ def unknown_name(claim: Claim, names: Names) -> str | None:
 def _asked(test: Test, names: Names) -> Iterator[tuple[str, str, Collection[str]]]:
     """Key, name and what it may be, of all that a test names."""
     against = test.against if isinstance(test.against, Against) else Against(platforms="baseline")
-    own, theirs = _listed(test.workload), _listed(against.workload or test.workload)
-    for key, workloads in (("workload", own), ("against.workload", theirs)):
-        yield from ((key, one, names.metrics) for one in workloads)
-    for key, metric, workloads in (("metric", test.metric, own), ("against.metric", against.metric, theirs)):
-        yield from ((key, one, _of(names.metrics, workloads)) for one in _listed(metric))
-    for key, where, workloads in (("where", test.where, own), ("against.where", against.where, theirs)):
-        yield from ((key, one, {*_of(names.parameters, workloads), *ATTRIBUTES}) for one in where)
-    named = [("ignoring", one) for one in test.ignoring] + ([("per", test.per)] if test.per is not None else [])
-    yield from ((key, one, {*_of(names.parameters, own + theirs), *ATTRIBUTES}) for key, one in named)
+    of_test, theirs = _listed(test.workload), _listed(against.workload or test.workload)
+    for key, workloads in (("workload", of_test), ("against.workload", theirs)):
+        yield from ((key, name, names.metrics) for name in workloads)
+    for key, metric, workloads in (("metric", test.metric, of_test), ("against.metric", against.metric, theirs)):
+        yield from ((key, name, _of(names.metrics, workloads)) for name in _listed(metric))
+    for key, where, workloads in (("where", test.where, of_test), ("against.where", against.where, theirs)):
+        yield from ((key, name, {*_of(names.parameters, workloads), *ATTRIBUTES}) for name in where)
+    named = [("ignoring", name) for name in test.ignoring] + ([("per", test.per)] if test.per is not None else [])
+    yield from ((key, name, {*_of(names.parameters, of_test + theirs), *ATTRIBUTES}) for key, name in named)
     for key, platforms in (("platforms", test.platforms), ("against.platforms", against.platforms)):
         if isinstance(platforms, PlatformFilter):
             yield from _of_platforms(key, platforms, names)
 
 
-def _of_platforms(key: str, wanted: PlatformFilter, names: Names) -> Iterator[tuple[str, str, Collection[str]]]:
+def _of_platforms(key: str, platforms: PlatformFilter, names: Names) -> Iterator[tuple[str, str, Collection[str]]]:
     for name, value, known in (
-        ("product", wanted.product, names.products),
-        ("family", wanted.family, names.families),
+        ("product", platforms.product, names.products),
+        ("family", platforms.family, names.families),
     ):
-        yield from ((f"{key}.{name}", one, known) for one in _listed(value))
-    for other in wanted.but_not:
+        yield from ((f"{key}.{name}", entry, known) for entry in _listed(value))
+    for other in platforms.but_not:
         yield from _of_platforms(f"{key}.but_not", other, names)
 
 
 def _of(known: Mapping[str, Collection[str]], workloads: Collection[str]) -> list[str]:
-    return [one for workload in workloads for one in known.get(workload, ())]
+    return [name for workload in workloads for name in known.get(workload, ())]
 
 
-def _listed(given: Any) -> list[str]:
-    found = given if isinstance(given, list) else [given]
-    return [one for one in found if isinstance(one, str)]
+def _listed(value: Any) -> list[str]:
+    entries = value if isinstance(value, list) else [value]
+    return [entry for entry in entries if isinstance(entry, str)]
 
 
 def _unknown(key: str, value: str, known: Collection[str]) -> str:

@@ -125,12 +125,13 @@ def paper_figures() -> tuple[PaperFigure, ...]:
 
 def figures_of_study(study: str) -> tuple[PaperFigure, ...]:
     """Those of one paper, figures before tables."""
-    return tuple(one for one in paper_figures() if one.paper == study)
+    return tuple(figure for figure in paper_figures() if figure.paper == study)
 
 
 def rows_of(figure: PaperFigure, part: Part) -> list[PublishedValue]:
     """The published numbers that belong to a part."""
-    return [row for row in published_values() if row.paper == figure.paper and any(one.holds(row) for one in part.rows)]
+    rows = [row for row in published_values() if row.paper == figure.paper]
+    return [row for row in rows if any(selection.holds(row) for selection in part.rows)]
 
 
 def marks_of(figure: PaperFigure, analysis: Analysis) -> tuple[tuple[Mark, ...], ...]:
@@ -146,18 +147,18 @@ def printed_of(figure: PaperFigure, part: Part, marks: Sequence[Mark]) -> tuple[
 
     A number about nothing that was measured stands where it says itself, or without a place.
     """
-    study, own = load_study(figure.paper), {id(row) for row in rows_of(figure, part)}
-    found = []
+    study, ids = load_study(figure.paper), {id(row) for row in rows_of(figure, part)}
+    printed = []
     for question in questions():
-        if question.then.low is None or not any(id(value) in own for value, _ in question.then.values):
+        if question.then.low is None or not any(id(value) in ids for value, _ in question.then.values):
             continue
         is_baseline = question.platform == study.baseline
         name = "the bare host" if is_baseline else study.platform(question.platform).name
         places = dict.fromkeys((mark.panel, mark.x) for mark in marks if _is_about(question, part, mark))
         if not places:
-            places = {(tuple(_said(question, one) for one in part.panel), _said(question, part.x)): None}
-        found += [Printed(panel, name, x, question) for panel, x in places]
-    return tuple(found)
+            places = {(tuple(_said(question, parameter) for parameter in part.panel), _said(question, part.x)): None}
+        printed += [Printed(panel, name, x, question) for panel, x in places]
+    return tuple(printed)
 
 
 def _is_about(question: Question, part: Part, mark: Mark) -> bool:
@@ -170,10 +171,10 @@ def _is_about(question: Question, part: Part, mark: Mark) -> bool:
 
 def _said(question: Question, name: str | None) -> Scalar | None:
     """What a number itself says of a parameter: the first of several, None where it is a range or nothing."""
-    wanted = None if name is None else question.now.where.get(name)
-    if isinstance(wanted, list):
-        return wanted[0]
-    return None if isinstance(wanted, Range | Each) else wanted
+    value = None if name is None else question.now.where.get(name)
+    if isinstance(value, list):
+        return value[0]
+    return None if isinstance(value, Range | Each) else value
 
 
 def _marks(part: Part, ratios: Ratios) -> Iterator[Mark]:
@@ -181,11 +182,11 @@ def _marks(part: Part, ratios: Ratios) -> Iterator[Mark]:
     if part.now.against is None and part.now.platforms != "baseline":
         # A filter never takes the baseline, which has a value of its own where nothing is a share of it.
         compared = [part.now.model_copy(update={"platforms": "baseline"}), part.now]
-    for one in compared:
-        found = ratios.sides(one)
-        sides = [] if isinstance(found, str) else [side for side in found if not isinstance(side, ClockError)]
+    for comparison in compared:
+        measured = ratios.sides(comparison)
+        sides = [] if isinstance(measured, str) else [side for side in measured if not isinstance(side, ClockError)]
         for side in sides:
-            ratio = ratios.ratio(one, side, 1, value=one.against is None)
+            ratio = ratios.ratio(comparison, side, 1, value=comparison.against is None)
             if ratio.estimate is not None:
                 yield _mark(part, side[0], ratio, ratio.estimate)
 
@@ -193,7 +194,7 @@ def _marks(part: Part, ratios: Ratios) -> Iterator[Mark]:
 def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
     interval = ratio.interval
     return Mark(
-        panel=tuple(cell.attributes.get(one) for one in part.panel),
+        panel=tuple(cell.attributes.get(parameter) for parameter in part.panel),
         platform=ratio.platform,
         x=None if part.x is None else cell.attributes.get(part.x),
         task=", ".join(filter(None, (ratio.task, ratio.under))),
@@ -211,18 +212,18 @@ def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
 def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
     """Sweeps over a list of rates: what was forwarded over what was offered, both means over the blocks."""
     for curve in analysis.listed_rates.curves:
-        asked = {**json.loads(curve.task.parameters), "sources": curve.shape.sources}
+        parameters = {**json.loads(curve.task.parameters), "sources": curve.shape.sources}
         is_control = curve.platform == analysis.data.manifest.control
-        if is_control or asked["sources"] != 1 or curve.task.workload != part.now.workload:
+        if is_control or parameters["sources"] != 1 or curve.task.workload != part.now.workload:
             continue
-        listed = [one.target_mbit_per_second for one in curve.points if one.target_mbit_per_second is not None]
+        listed = [point.target_mbit_per_second for point in curve.points if point.target_mbit_per_second is not None]
         reach = max(listed, default=0.0) * curve.shape.streams
         for point in curve.points:
             if point.target_mbit_per_second is None and point.offered.value > reach:
                 continue  # flat out, beyond the list: no paper could offer so much
             interval = point.forwarded.interval
             yield Mark(
-                panel=tuple(asked.get(one) for one in part.panel),
+                panel=tuple(parameters.get(parameter) for parameter in part.panel),
                 platform=curve.platform,
                 x=point.offered.value,
                 task=curve.task.label,

@@ -38,16 +38,17 @@ class Selected(_Strict):
 
     def holds(self, row: PublishedValue) -> bool:
         """Whether a row is one of them."""
-        asked = (
+        pairs = (
             (row.source, self.source),
             (row.platform, self.platform),
             (row.scenario, self.scenario),
             (row.workload, self.workload),
             (row.metric, self.metric),
-            *((row.parameters.get(name), wanted) for name, wanted in self.parameters.items()),
+            *((row.parameters.get(name), expected) for name, expected in self.parameters.items()),
         )
         return all(
-            wanted is None or (own in wanted if isinstance(wanted, list) else own == wanted) for own, wanted in asked
+            expected is None or (value in expected if isinstance(expected, list) else value == expected)
+            for value, expected in pairs
         )
 
 
@@ -143,81 +144,84 @@ class Question:
 @cache
 def rows_file() -> Rows:
     """What `reference/rows.yaml` says."""
-    given = reference_yaml("rows.yaml")
-    del given["shared"]  # what the file itself refers to
-    return Rows.model_validate(given)
+    document = reference_yaml("rows.yaml")
+    del document["shared"]  # what the file itself refers to
+    return Rows.model_validate(document)
 
 
 @cache
 def questions() -> tuple[Question, ...]:
     """All that the papers' numbers ask of a run, in the order of `rows.yaml` and of `published.csv`."""
-    found: list[Question] = []
-    for one in rows_file().mapped:
-        rows = [row for row in published_values() if row.paper == one.paper and one.rows.holds(row)]
+    all_questions: list[Question] = []
+    for mapped in rows_file().mapped:
+        rows = [row for row in published_values() if row.paper == mapped.paper and mapped.rows.holds(row)]
         alike: dict[tuple[str, str], list[PublishedValue]] = {}
         for row in rows:
-            alike.setdefault((row.platform, _asked(one, row).model_dump_json()), []).append(row)
-        found += [_question(one, own) for own in alike.values()]
-    for said in rows_file().said:
-        then = Then(None, None, "equal", said.words, (), ())
-        found.append(Question(said.paper, said.source, said.platform, said.what, how="", then=then, now=said.now))
-    return tuple(found)
+            alike.setdefault((row.platform, _asked(mapped, row).model_dump_json()), []).append(row)
+        all_questions += [_question(mapped, group) for group in alike.values()]
+    for statement in rows_file().said:
+        then = Then(None, None, "equal", statement.words, (), ())
+        source, platform, what = statement.source, statement.platform, statement.what
+        all_questions.append(Question(statement.paper, source, platform, what, how="", then=then, now=statement.now))
+    return tuple(all_questions)
 
 
 def why_not_comparable(row: PublishedValue) -> str | None:
     """Why a number has no counterpart in any run; None where it has."""
-    return next((one.why for one in rows_file().not_comparable if one.paper == row.paper and one.rows.holds(row)), None)
+    entries = (entry for entry in rows_file().not_comparable if entry.paper == row.paper)
+    return next((entry.why for entry in entries if entry.rows.holds(row)), None)
 
 
-def as_filter(given: Mapping[str, Any]) -> PlatformFilter:
+def as_filter(document: Mapping[str, Any]) -> PlatformFilter:
     """A filter of `studies.yaml`."""
-    return PlatformFilter.model_validate(given)
+    return PlatformFilter.model_validate(document)
 
 
-def _question(one: Mapped, rows: Sequence[PublishedValue]) -> Question:
-    pairs = [(row, _base(one, row)) for row in rows]
-    shares = [_share(one.printed, row, base) for row, base in pairs]
-    told = [row for row, _ in pairs] + [base for row, base in pairs if base and base.scenario == row.scenario]
-    notes = tuple(dict.fromkeys(row.note for row in told if row.note))
-    then = Then(min(shares), max(shares), _relation(one, pairs), one.words, notes, tuple(pairs))
-    source = one.source or ", ".join(dict.fromkeys(row.source for row in rows))
-    what = one.what.format(**rows[0].parameters, load=rows[0].scenario.rsplit("-", 1)[-1])
-    return Question(one.paper, source, rows[0].platform, what, how=one.how, then=then, now=_asked(one, rows[0]))
+def _question(mapped: Mapped, rows: Sequence[PublishedValue]) -> Question:
+    pairs = [(row, _base(mapped, row)) for row in rows]
+    shares = [_share(mapped.printed, row, base) for row, base in pairs]
+    quoted = [row for row, _ in pairs] + [base for row, base in pairs if base and base.scenario == row.scenario]
+    notes = tuple(dict.fromkeys(row.note for row in quoted if row.note))
+    then = Then(min(shares), max(shares), _relation(mapped, pairs), mapped.words, notes, tuple(pairs))
+    source = mapped.source or ", ".join(dict.fromkeys(row.source for row in rows))
+    what = mapped.what.format(**rows[0].parameters, load=rows[0].scenario.rsplit("-", 1)[-1])
+    now = _asked(mapped, rows[0])
+    return Question(mapped.paper, source, rows[0].platform, what, how=mapped.how, then=then, now=now)
 
 
-def _asked(one: Mapped, row: PublishedValue) -> Compared:
+def _asked(mapped: Mapped, row: PublishedValue) -> Compared:
     """What is compared for a row: the entry's, with what the row's parameters and scenario are here."""
-    where = dict(one.now.where)
-    for name, texts in one.by.items():
+    where = dict(mapped.now.where)
+    for name, texts in mapped.by.items():
         text = row.scenario if name == "scenario" else row.parameters.get(name)
         if text is None:
             continue
         if text not in texts:
             raise UsageError(f"rows.yaml: {row.paper}, {row.source}: {name} {text!r} is not in 'by'; add it")
         where |= texts[text]
-    return one.now.model_copy(update={"where": where})
+    return mapped.now.model_copy(update={"where": where})
 
 
-def _base(one: Mapped, row: PublishedValue) -> PublishedValue | None:
+def _base(mapped: Mapped, row: PublishedValue) -> PublishedValue | None:
     """The number that a row's is a share of; `UsageError` where it is not one."""
-    if one.of is None:
+    if mapped.of is None:
         return None
-    wanted = (
-        one.of.platform or row.platform,
-        one.of.scenario or row.scenario,
-        one.of.metric or row.metric,
-        {**row.parameters, **one.of.parameters},
+    key = (
+        mapped.of.platform or row.platform,
+        mapped.of.scenario or row.scenario,
+        mapped.of.metric or row.metric,
+        {**row.parameters, **mapped.of.parameters},
     )
-    found = [
+    bases = [
         other
         for other in published_values()
         if (other.paper, other.workload) == (row.paper, row.workload)
-        and (other.source == row.source or one.of.metric is None)
-        and (other.platform, other.scenario, other.metric, dict(other.parameters)) == wanted
+        and (other.source == row.source or mapped.of.metric is None)
+        and (other.platform, other.scenario, other.metric, dict(other.parameters)) == key
     ]
-    if len(found) != 1:
-        raise UsageError(f"rows.yaml: {row.paper}, {row.source}, {row.platform}: 'of' finds {len(found)} numbers")
-    return found[0]
+    if len(bases) != 1:
+        raise UsageError(f"rows.yaml: {row.paper}, {row.source}, {row.platform}: 'of' finds {len(bases)} numbers")
+    return bases[0]
 
 
 def _share(printed: Printed, row: PublishedValue, base: PublishedValue | None) -> float:
@@ -237,10 +241,10 @@ def _share(printed: Printed, row: PublishedValue, base: PublishedValue | None) -
     return shares[printed]
 
 
-def _relation(one: Mapped, pairs: Iterable[tuple[PublishedValue, PublishedValue | None]]) -> Relation:
+def _relation(mapped: Mapped, pairs: Iterable[tuple[PublishedValue, PublishedValue | None]]) -> Relation:
     """What is said of the share: turned round where a larger number is a smaller share; of a bound's share `about`."""
     if any(base is not None and base.relation != "equal" for _, base in pairs):
         return "about"
     relations = {row.relation for row, _ in pairs}
     relation = relations.pop() if len(relations) == 1 else "about"
-    return _TURNED.get(relation, relation) if one.printed in _SLOWER else relation
+    return _TURNED.get(relation, relation) if mapped.printed in _SLOWER else relation

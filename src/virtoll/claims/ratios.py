@@ -79,34 +79,42 @@ class Ratios:
         self._elsewhere = forwarded_elsewhere(analysis.data.boots)
         self._agents = agents_by_platform(analysis.data.boots)
         self._hosts = hosts_of(analysis.data.manifest)
-        self._gaps = {one.task: math.log(one.factor) for one in analysis.two_states}
+        self._gaps = {state.task: math.log(state.factor) for state in analysis.two_states}
         self._cells = cache(lambda reading: cells_of(analysis, reading))
-        self._values = {one.key: one for one in self._cells(Reading.VALUE)}
+        self._values = {cell.key: cell for cell in self._cells(Reading.VALUE)}
         # The run's own comparisons: with the baseline, alone or with as many guests, and with the same guest alone.
         at_once = {analysis.at_once.words(point): point for point in analysis.at_once.points}
         self._against_baseline: Mapping[tuple[str, Task, Under], Comparison] = {
-            **{(one.platform, one.task, ALONE): one for one in analysis.comparisons},
-            **{(one.platform, one.task, at_once[one.condition or ""]): one for one in analysis.at_once.comparisons},
+            **{(comparison.platform, comparison.task, ALONE): comparison for comparison in analysis.comparisons},
+            **{
+                (comparison.platform, comparison.task, at_once[comparison.condition or ""]): comparison
+                for comparison in analysis.at_once.comparisons
+            },
         }
-        self._against_alone = {(one.platform, one.task, one.condition): one for one in analysis.isolation.comparisons}
+        self._against_alone = {
+            (comparison.platform, comparison.task, comparison.condition): comparison
+            for comparison in analysis.isolation.comparisons
+        }
 
     def sides(self, compared: Compared) -> list[Sides] | list[ClockError] | str:
         """What is compared: pairs of cells, or clocks; in words what the run has not."""
         manifest = self._analysis.data.manifest
         if compared.reading is not Reading.CLOCK_ERROR:
             return sides_of(compared, manifest, self._cells)
-        asked = [one for one in self._analysis.clocks if is_wanted(one.platform, compared.platforms, manifest)]
-        return asked or "no clock of a platform that this is about was read"
+        clocks = [clock for clock in self._analysis.clocks if is_wanted(clock.platform, compared.platforms, manifest)]
+        return clocks or "no clock of a platform that this is about was read"
 
     def missing(self, compared: Compared, sides: Sequence[Sides | ClockError]) -> str:
         """What of a comparison was not measured where no caveat makes it no result; empty where all was."""
-        own = [one for one in sides if not isinstance(one, ClockError) and self.caveat(compared, one) is None]
-        return not_measured(compared, own)
+        pairs = [side for side in sides if not isinstance(side, ClockError) and self.caveat(compared, side) is None]
+        return not_measured(compared, pairs)
 
     def caveat(self, compared: Compared, side: Sides | ClockError) -> str | None:
         """Why its numbers are no results; None where they are."""
-        parties = [side.platform] if isinstance(side, ClockError) else [one for one, _ in self._parties(compared, side)]
-        return next((self._analysis.caveats[one] for one in parties if one in self._analysis.caveats), None)
+        if isinstance(side, ClockError):
+            return self._analysis.caveats.get(side.platform)
+        labels = (label for label, _ in self._parties(compared, side))
+        return next((self._analysis.caveats[label] for label in labels if label in self._analysis.caveats), None)
 
     def ratio(self, compared: Compared, side: Sides | ClockError, family: int, *, value: bool) -> Ratio:
         """One of the sides' ratios; `family`: with how many its interval is simultaneous.
@@ -119,42 +127,42 @@ class Ratios:
         return self._of(compared, *side, family, value=value, caveat=caveat)
 
     def _of(
-        self, compared: Compared, own: Cell, other: Cell | None, family: int, *, value: bool, caveat: str | None
+        self, compared: Compared, cell: Cell, other: Cell | None, family: int, *, value: bool, caveat: str | None
     ) -> Ratio:
-        known = self._known(compared, own, other)
-        found = Ratio(
-            own.platform,
-            own.task.label,
-            self._under_words(own),
-            self._against_words(own, other),
-            own.unit if value else "",
+        known = self._known(compared, cell, other)
+        ratio = Ratio(
+            cell.platform,
+            cell.task.label,
+            self._under_words(cell),
+            self._against_words(cell, other),
+            cell.unit if value else "",
             blocks=0,
             caveat=caveat,
         )
-        untold = own.untold or (other.untold if other else "")
-        untold = untold or self._why_incomparable(compared, (own, other), functional=caveat is not None)
+        untold = cell.untold or (other.untold if other else "")
+        untold = untold or self._why_incomparable(compared, (cell, other), functional=caveat is not None)
         if untold:
-            return replace(found, reason=untold)
+            return replace(ratio, reason=untold)
         if known is not None and known.caveat is not None and caveat is None:
-            return replace(found, blocks=len(known.pairs), estimate=known.share, reason=known.reason or known.caveat)
-        side = self._side(compared, own, value)
+            return replace(ratio, blocks=len(known.pairs), estimate=known.share, reason=known.reason or known.caveat)
+        side = self._side(compared, cell, value)
         theirs = None if other is None else self._side(compared, other, value)
         if side is None or (other is not None and theirs is None):
-            return replace(found, reason="the baseline has no value of it")
+            return replace(ratio, reason="the baseline has no value of it")
         if theirs is not None:
             side = side.over(theirs)
         blocks = by_block(side.logs) if known is None else {block: math.log(share) for block, share in known.pairs}
         if not blocks:
-            return replace(found, reason=known.reason if known else "no block has a valid value of both sides")
+            return replace(ratio, reason=known.reason if known else "no block has a valid value of both sides")
         host_of = self._analysis.host_of
         logs = list((means_by_host(blocks, host_of) if host_of else blocks).values())
-        found = replace(found, blocks=len(blocks), estimate=math.exp(statistics.fmean(logs)))
+        ratio = replace(ratio, blocks=len(blocks), estimate=math.exp(statistics.fmean(logs)))
         if len(logs) < 2:
-            return replace(found, reason=f"one {'host' if host_of else 'block'} alone: no interval")
-        gap = max(self._gaps.get(one.task, 0.0) for one in (own, other) if one is not None)
+            return replace(ratio, reason=f"one {'host' if host_of else 'block'} alone: no interval")
+        gap = max(self._gaps.get(party.task, 0.0) for party in (cell, other) if party is not None)
         single, joint = _intervals(known, logs, family, gap, self._analysis.level)
         reason = "a rate of it is a lower bound: more may be possible" if side.at_least or side.at_most else ""
-        return replace(found, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=reason)
+        return replace(ratio, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=reason)
 
     def _side(self, compared: Compared, cell: Cell, value: bool) -> _Side | None:
         """Logarithms of performance, or of the value where that is asked for; None where there is no baseline's."""
@@ -162,20 +170,20 @@ class Ratios:
         more = math.log(cell.attributes["guests"]) if compared.together else 0.0
         by = None if compared.per is None else cell.number(compared.per)
         less = math.log(by) if by else 0.0
-        side = _Side({key: sign * one + more - less for key, one in cell.rounds.items()}, cell.at_least)
+        side = _Side({key: sign * log + more - less for key, log in cell.rounds.items()}, cell.at_least)
         if not compared.relative_to_baseline:
             return side
         key = self._baseline, cell.task, cell.under
         base = self._values.get(key)
         if base is None:
             return None
-        return side.over(_Side({key: sign * one for key, one in base.rounds.items()}, base.at_least))
+        return side.over(_Side({key: sign * log for key, log in base.rounds.items()}, base.at_least))
 
     def _parties(self, compared: Compared, sides: Sides) -> list[tuple[str, Task]]:
         """What a ratio is made of, by platform and task: the baseline's too, where both sides are shares of it."""
-        cells = [one for one in sides if one is not None]
-        bases = [(self._baseline, one.task) for one in cells] if compared.relative_to_baseline else []
-        return [*((one.platform, one.task) for one in cells), *bases]
+        cells = [cell for cell in sides if cell is not None]
+        bases = [(self._baseline, cell.task) for cell in cells] if compared.relative_to_baseline else []
+        return [*((cell.platform, cell.task) for cell in cells), *bases]
 
     def _why_incomparable(self, compared: Compared, sides: Sides, *, functional: bool) -> str:
         """Why a value or a ratio would not be the platforms' own; empty where it is.
@@ -186,25 +194,25 @@ class Ratios:
         for label, task in parties:
             if label in self._elsewhere and task.is_forwarding_rate:
                 return f"{label} forwards {self._elsewhere[label]}"
-        for one, two in itertools.combinations(dict.fromkeys(label for label, _ in parties), 2):
-            other_host = None if functional else why_other_host(self._hosts, one, two)
-            refused = other_host or why_platform_incomparable(self._agents, one, two)
+        for first, second in itertools.combinations(dict.fromkeys(label for label, _ in parties), 2):
+            other_host = None if functional else why_other_host(self._hosts, first, second)
+            refused = other_host or why_platform_incomparable(self._agents, first, second)
             if refused:
                 return refused
         return ""
 
-    def _known(self, compared: Compared, own: Cell, other: Cell | None) -> Comparison | None:
+    def _known(self, compared: Compared, cell: Cell, other: Cell | None) -> Comparison | None:
         """The run's own comparison of two sides, where it has one."""
         plain = compared.reading is Reading.VALUE and not (
             compared.relative_to_baseline or compared.per or compared.together
         )
-        if other is None or not plain or own.task != other.task:
+        if other is None or not plain or cell.task != other.task:
             return None
-        if own.platform == other.platform and other.under == ALONE:
-            label = own.under.label if isinstance(own.under, Condition) else None
-            return self._against_alone.get((own.platform, own.task, label))
-        if other.platform == self._baseline and own.under == other.under:
-            return self._against_baseline.get(own.key)
+        if cell.platform == other.platform and other.under == ALONE:
+            label = cell.under.label if isinstance(cell.under, Condition) else None
+            return self._against_alone.get((cell.platform, cell.task, label))
+        if other.platform == self._baseline and cell.under == other.under:
+            return self._against_baseline.get(cell.key)
         return None
 
     def _under_words(self, cell: Cell) -> str:
@@ -217,16 +225,16 @@ class Ratios:
             else self._analysis.at_once.words(cell.under)
         )
 
-    def _against_words(self, own: Cell, other: Cell | None) -> str:
+    def _against_words(self, cell: Cell, other: Cell | None) -> str:
         """The other side in words: what differs."""
         if other is None:
             return ""
-        parts = [other.platform] if own.platform != other.platform else []
-        if own.under != other.under:
+        parts = [other.platform] if cell.platform != other.platform else []
+        if cell.under != other.under:
             parts.append(self._under_words(other) or "alone")
-        if own.task.workload != other.task.workload:
+        if cell.task.workload != other.task.workload:
             parts.append(other.task.label)
-        elif own.task != other.task:
+        elif cell.task != other.task:
             parts.append(other.task.size)
         return ", ".join(parts) or "its largest rate"
 
@@ -234,13 +242,13 @@ class Ratios:
 def _clock(clock: ClockError, caveat: str | None) -> Ratio:
     """A clock's error without its sign, with Sen's interval; it is of that clock alone."""
     blocks = len({reading.block for reading in clock.readings})
-    found = Ratio(clock.platform, "the guest's clock", "", "", SHARE, blocks, caveat=caveat)
+    ratio = Ratio(clock.platform, "the guest's clock", "", "", SHARE, blocks, caveat=caveat)
     slope = clock.slope
     if slope is None:
-        return replace(found, reason=clock.why_no_slope)
+        return replace(ratio, reason=clock.why_no_slope)
     nearest = 0.0 if slope.low <= 0 <= slope.high else min(abs(slope.low), abs(slope.high))
     interval = Interval(nearest, max(abs(slope.low), abs(slope.high)), CONFIDENCE, "Theil and Sen")
-    return replace(found, estimate=abs(slope.rate), interval=interval, simultaneous=interval)
+    return replace(ratio, estimate=abs(slope.rate), interval=interval, simultaneous=interval)
 
 
 def _intervals(
@@ -252,13 +260,14 @@ def _intervals(
     """
     if known is not None and known.interval is not None and known.simultaneous is not None:
         return known.interval, known.simultaneous
-    found = []
+    intervals = []
     for confidence in (CONFIDENCE, 1 - level / max(family, 1)):
-        own = student(logs, confidence).interval
-        if own is None:
+        interval = student(logs, confidence).interval
+        if interval is None:
             raise ValueError("an interval needs two blocks")
-        found.append(Interval(math.exp(own.low - gap), math.exp(own.high + gap), confidence, own.method))
-    return found[0], found[1]
+        low, high = math.exp(interval.low - gap), math.exp(interval.high + gap)
+        intervals.append(Interval(low, high, confidence, interval.method))
+    return intervals[0], intervals[1]
 
 
 def _opened(interval: Interval, side: _Side) -> Interval:
@@ -267,14 +276,14 @@ def _opened(interval: Interval, side: _Side) -> Interval:
 
 
 def _differences(
-    one: Mapping[tuple[int, int], float], other: Mapping[tuple[int, int], float]
+    rounds: Mapping[tuple[int, int], float], other: Mapping[tuple[int, int], float]
 ) -> dict[tuple[int, int], float]:
     """Round by round; where no round has both, block by block."""
-    both = {key: value - other[key] for key, value in one.items() if key in other}
+    both = {key: value - other[key] for key, value in rounds.items() if key in other}
     if both:
         return both
-    own, theirs = by_block(one), by_block(other)
-    return {(block, 0): value - theirs[block] for block, value in own.items() if block in theirs}
+    blocks, theirs = by_block(rounds), by_block(other)
+    return {(block, 0): value - theirs[block] for block, value in blocks.items() if block in theirs}
 
 
 def by_block(rounds: Mapping[tuple[int, int], float]) -> dict[int, float]:

@@ -84,24 +84,25 @@ def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
         return ()
     attributes = cache(lambda task, under: _attributes(analysis, task, under))
     if reading is Reading.VALUE:
-        found = _values(analysis, attributes)
+        cells = _values(analysis, attributes)
     elif reading is Reading.NEIGHBOUR_DELIVERED:
-        found = _neighbours(analysis, attributes)
+        cells = _neighbours(analysis, attributes)
     elif reading is Reading.HOST_CPU:
-        found = _host_cpus(analysis, attributes)
+        cells = _host_cpus(analysis, attributes)
     else:
-        found = _points(analysis, reading, attributes)
+        cells = _points(analysis, reading, attributes)
     platforms = {label: place for place, label in enumerate(analysis.platforms)}
     tasks = {task: place for place, task in enumerate(analysis.tasks)}
     under = [ALONE, *analysis.isolation.conditions, *analysis.at_once.points]
-    order = {one: place for place, one in enumerate(under)}
-    return tuple(sorted(found, key=lambda one: (platforms[one.platform], tasks[one.task], order[one.under])))
+    order = {condition: place for place, condition in enumerate(under)}
+    return tuple(sorted(cells, key=lambda cell: (platforms[cell.platform], tasks[cell.task], order[cell.under])))
 
 
 def trials_of(analysis: Analysis, cell: Cell) -> list[TrialRecord]:
     """The believed trials of a cell's task under what it ran beside or with."""
-    own = (one for one in analysis.data.every_trial if one.status == "ok" and one.platform == cell.platform)
-    return [one for one in own if (one.condition or one.scale or ALONE) == cell.under and cell.task.is_of(one)]
+    valid = (trial for trial in analysis.data.every_trial if trial.status == "ok" and trial.platform == cell.platform)
+    trials = (trial for trial in valid if (trial.condition or trial.scale or ALONE) == cell.under)
+    return [trial for trial in trials if cell.task.is_of(trial)]
 
 
 def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
@@ -119,7 +120,7 @@ def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
 
     for (platform, task), summary in analysis.cells.items():
         yield cell(platform, task, ALONE, summary)
-    conditions = {one.label: one for one in analysis.isolation.conditions}
+    conditions = {condition.label: condition for condition in analysis.isolation.conditions}
     for (platform, task, label), summary in analysis.isolation.cells.items():
         if label != ALONE:
             yield cell(platform, task, conditions[label], summary)
@@ -161,7 +162,7 @@ def _read(points: Sequence[Point], reading: Reading, *, apart: bool) -> float | 
         return None
     if reading is Reading.LEAST_SHARE:
         best = max(points, key=lambda point: forwarded_rate(point) or 0.0)
-        parts = [one.forwarded_frames for one in best.sink.per_source]
+        parts = [counts.forwarded_frames for counts in best.sink.per_source]
         return math.log(max(min(parts), 0.5) * len(parts) / sum(parts)) if sum(parts) else None
     flat_out = [point for point in points if point.intended_rate_frames_per_second is None]
     if not flat_out:
@@ -177,9 +178,10 @@ def _delivered(points: Sequence[Point], *, apart: bool) -> float | None:
 
     So a share of nothing has a logarithm too. `apart`: what the first interface refused was turned away as well.
     """
-    given = sum(one.offered_frames + (one.refused_frames or 0 if apart else 0) for p in points for one in p.sources)
-    through = sum(one.forwarded_frames for point in points for one in point.sink.per_source)
-    return math.log((through + 0.5) / (given + 1.0)) if given else None
+    sources = [source for point in points for source in point.sources]
+    sent = sum(source.offered_frames + (source.refused_frames or 0 if apart else 0) for source in sources)
+    through = sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
+    return math.log((through + 0.5) / (sent + 1.0)) if sent else None
 
 
 def _not_overloaded(analysis: Analysis, platform: str, task: Task) -> str:
@@ -203,7 +205,7 @@ def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
     primary = _primary_of(analysis)
     for trial in analysis.data.beside:
         task = _task_of(primary, trial)
-        points = [one.traffic for one in trial.neighbours if one.traffic is not None]
+        points = [neighbour.traffic for neighbour in trial.neighbours if neighbour.traffic is not None]
         read = _delivered(points, apart=trial.platform in apart)
         if trial.condition is not None and task is not None and read is not None:
             groups.setdefault((trial.platform, task, trial.condition), {})[trial.block, trial.round] = read
@@ -217,7 +219,7 @@ def _host_cpus(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
     primary = _primary_of(analysis)
     for trial in analysis.data.every_trial:
         task = _task_of(primary, trial)
-        used = [cpus_used(one.host_cpu) for one in (trial.members or (trial,))]
+        used = [cpus_used(member.host_cpu) for member in (trial.members or (trial,))]
         if task is not None and task.shape is None and len(used) == 1 and used[0]:
             key = trial.platform, task, trial.condition or trial.scale or ALONE
             groups.setdefault(key, {})[trial.block, trial.round] = math.log(used[0])
@@ -242,8 +244,8 @@ def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:
         }
     shape = task.shape
     frames = {key: getattr(shape, key) for key in PLAIN} if shape is not None else {}
-    asked = {key: size["vcpus"] if value == VCPUS else value for key, value in json.loads(task.parameters).items()}
-    return {**size, **frames, **asked, **others}
+    parameters = {key: size["vcpus"] if value == VCPUS else value for key, value in json.loads(task.parameters).items()}
+    return {**size, **frames, **parameters, **others}
 
 
 def by_vcpus(cell: Cell) -> frozenset[str]:
@@ -251,12 +253,12 @@ def by_vcpus(cell: Cell) -> frozenset[str]:
     return frozenset(name for name, value in json.loads(cell.task.parameters).items() if value == VCPUS)
 
 
-def differing(one: Cell, other: Cell) -> frozenset[str]:
+def differing(cell: Cell, other: Cell) -> frozenset[str]:
     """Names of the attributes in which two cells differ; of two workloads only those of their guests and others'.
 
     What is as many as virtual CPUs in both follows from `vcpus`.
     """
-    names = {*one.attributes, *other.attributes} - (by_vcpus(one) & by_vcpus(other))
-    if one.task.workload != other.task.workload:
+    names = {*cell.attributes, *other.attributes} - (by_vcpus(cell) & by_vcpus(other))
+    if cell.task.workload != other.task.workload:
         names = {name for name in names if name in SIZES or name.startswith(OF_OTHERS)}
-    return frozenset(name for name in names if one.attributes.get(name) != other.attributes.get(name))
+    return frozenset(name for name in names if cell.attributes.get(name) != other.attributes.get(name))

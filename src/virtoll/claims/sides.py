@@ -33,27 +33,27 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
     named = " or ".join(workloads)
     against = Against(platforms="baseline") if compared.against == "baseline" else compared.against
     free = {*compared.where, *compared.ignoring, *(against.where if against else ())}
-    own = [one for one in cells_of(compared.reading) if _is_of(one, workloads, metrics)]
-    if not own:
+    cells = [cell for cell in cells_of(compared.reading) if _is_of(cell, workloads, metrics)]
+    if not cells:
         read = [] if compared.reading is Reading.VALUE else [compared.reading.replace("-", " ")]
         what = " or ".join(metrics).replace("_", " ") if metrics else "".join(read)
         return f"the run has no value of {named}" + (f" ({what})" if what else "")
-    own = [one for one in own if is_wanted(one.platform, compared.platforms, manifest)]
-    if not own:
+    cells = [cell for cell in cells if is_wanted(cell.platform, compared.platforms, manifest)]
+    if not cells:
         return f"{named} was not measured on a platform that this is about"
-    every, own = own, _selected(own, compared.where, free)
-    if not own:
+    every, cells = cells, _selected(cells, compared.where, free)
+    if not cells:
         return f"{named} was not measured {_lacking(every, compared.where)}"
-    if compared.per is not None and not all(one.number(compared.per) for one in own):
+    if compared.per is not None and not all(cell.number(compared.per) for cell in cells):
         return f"{named} has no {compared.per.replace('_', ' ')} that its values could be divided by"
     if against is None:
-        return [(one, None) for one in own]
+        return [(cell, None) for cell in cells]
     own_metrics = against.metric is None and against.workload is None
     other_workloads = workloads if against.workload is None else [against.workload]
     other_metrics = metrics if own_metrics else _listed(against.metric)
     where = _where_of_the_others(compared.where, against.where)
     others = [
-        one for one in cells_of(against.reading or compared.reading) if _is_of(one, other_workloads, other_metrics)
+        cell for cell in cells_of(against.reading or compared.reading) if _is_of(cell, other_workloads, other_metrics)
     ]
     every, others = others, _selected(others, where, free)
     if every and not others and against.where:
@@ -61,39 +61,39 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
         return f"the run has nothing that it could be compared with: {named} was not measured {_lacking(every, where)}"
     may_differ = _with_followers({*against.where, *compared.ignoring})
     pairs: list[Sides] = []
-    for one in own:
-        found = [
+    for cell in cells:
+        counterparts = [
             other
             for other in others
-            if _is_counterpart(against, one, other, manifest)
-            and (one.task.metric == other.task.metric or not own_metrics)
-            and differing(one, other) <= may_differ | _follows(one, other, may_differ)
+            if _is_counterpart(against, cell, other, manifest)
+            and (cell.task.metric == other.task.metric or not own_metrics)
+            and differing(cell, other) <= may_differ | _follows(cell, other, may_differ)
         ]
-        pairs += [(one, other) for other in _next(one, found, against)]
+        pairs += [(cell, other) for other in _next(cell, counterparts, against)]
     return pairs or "the run has nothing that it could be compared with"
 
 
 def _lacking(cells: Sequence[Cell], where: Mapping[str, Any]) -> str:
     """In words the first thing asked for that no cell has, or the first of them that none has together."""
-    asked = {key: value for key, value in where.items() if not _is_extreme(value)}
-    for key, value in asked.items():
-        if not any(matches(one.attributes.get(key), value) for one in cells):
+    exact = {key: value for key, value in where.items() if not _is_extreme(value)}
+    for key, value in exact.items():
+        if not any(matches(cell.attributes.get(key), value) for cell in cells):
             return f"with {key.replace('_', ' ')} {_in_words(value)}"
-    told: list[str] = []
-    for key, value in asked.items():
-        cells = [one for one in cells if matches(one.attributes.get(key), value)]
-        told.append(f"{key.replace('_', ' ')} {_in_words(value)}")
+    texts: list[str] = []
+    for key, value in exact.items():
+        cells = [cell for cell in cells if matches(cell.attributes.get(key), value)]
+        texts.append(f"{key.replace('_', ' ')} {_in_words(value)}")
         if not cells:
-            return f"with {', '.join(told)} at once"
+            return f"with {', '.join(texts)} at once"
     return "in the way that this asks for"
 
 
-def _in_words(wanted: object) -> str:
+def _in_words(expected: object) -> str:
     """One value, several or a range: '2', '64 or 68', 'at least 500 and at most 1004'."""
-    if isinstance(wanted, Range):
-        ends = (("at least", wanted.at_least), ("at most", wanted.at_most))
+    if isinstance(expected, Range):
+        ends = (("at least", expected.at_least), ("at most", expected.at_most))
         return " and ".join(f"{words} {value:g}" for words, value in ends if value is not None)
-    several = wanted.each if isinstance(wanted, Each) else wanted if isinstance(wanted, list) else [wanted]
+    several = expected.each if isinstance(expected, Each) else expected if isinstance(expected, list) else [expected]
     return " or ".join(map(str, several))
 
 
@@ -107,26 +107,26 @@ def not_measured(compared: Compared, sides: Sequence[Sides]) -> str:
         if not isinstance(value, Each):
             continue
         measured: dict[str, list[Any]] = {}
-        for own, _ in sides:
-            measured.setdefault(own.platform, []).append(own.attributes.get(key))
+        for cell, _ in sides:
+            measured.setdefault(cell.platform, []).append(cell.attributes.get(key))
         name = key.replace("_", " ")
-        nowhere = [one for one in value.each if all(one not in found for found in measured.values())]
+        nowhere = [choice for choice in value.each if all(choice not in values for values in measured.values())]
         if nowhere:
             return f"not measured with {name} {', '.join(map(str, nowhere))}"
-        for platform, found in measured.items():
-            lacking = [one for one in value.each if one not in found]
+        for platform, values in measured.items():
+            lacking = [choice for choice in value.each if choice not in values]
             if lacking and not together:
                 return f"not measured with {name} {', '.join(map(str, lacking))} on {platform}"
     return ""
 
 
-def is_wanted(platform: str, wanted: PlatformFilter | str, manifest: Manifest) -> bool:
+def is_wanted(platform: str, platforms: PlatformFilter | str, manifest: Manifest) -> bool:
     """Whether a platform is asked for: the baseline, or those of a filter other than it and its A/A control."""
-    if isinstance(wanted, str):
+    if isinstance(platforms, str):
         return platform == manifest.baseline
     if platform in (manifest.baseline, manifest.control):
         return False
-    return any(one.label == platform and _passes(one, wanted) for one in manifest.platforms)
+    return any(entry.label == platform and _passes(entry, platforms) for entry in manifest.platforms)
 
 
 def nic_kind(entry: PlatformEntry) -> str | None:
@@ -152,35 +152,35 @@ def family_of(entry: PlatformEntry) -> str:
     return entry.family
 
 
-def _passes(entry: PlatformEntry, wanted: PlatformFilter) -> bool:
-    asked = (
-        (entry.label, wanted.label),
-        (entry.platform, wanted.product),
-        (family_of(entry), wanted.family),
-        (nic_kind(entry), wanted.nic),
-        *((entry.parameters.get(name), value) for name, value in wanted.parameters.items()),
+def _passes(entry: PlatformEntry, platforms: PlatformFilter) -> bool:
+    pairs = (
+        (entry.label, platforms.label),
+        (entry.platform, platforms.product),
+        (family_of(entry), platforms.family),
+        (nic_kind(entry), platforms.nic),
+        *((entry.parameters.get(name), value) for name, value in platforms.parameters.items()),
     )
-    if not all(value is None or matches(own, value) for own, value in asked):
+    if not all(value is None or matches(actual, value) for actual, value in pairs):
         return False
-    return not any(_passes(entry, other) for other in wanted.but_not)
+    return not any(_passes(entry, other) for other in platforms.but_not)
 
 
 def _is_of(cell: Cell, workloads: Sequence[str], metrics: Sequence[str]) -> bool:
     """Whether a cell is of one of these workloads and metrics; without a name of one, of the primary metric."""
-    own = cell.task.metric
-    return cell.task.workload in workloads and (own.name in metrics if metrics else own.primary)
+    metric = cell.task.metric
+    return cell.task.workload in workloads and (metric.name in metrics if metrics else metric.primary)
 
 
-def _listed(given: str | Sequence[str] | None) -> list[str]:
-    return [given] if isinstance(given, str) else list(given or ())
+def _listed(names: str | Sequence[str] | None) -> list[str]:
+    return [names] if isinstance(names, str) else list(names or ())
 
 
-def _where_of_the_others(own: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+def _where_of_the_others(measured: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """What the other side must have: all that the measured one has, but for what is given there.
 
     Where nothing is to be beside it, nothing else is told of what is beside it.
     """
-    where = {key: value for key, value in {**own, **others}.items() if value != "next"}
+    where = {key: value for key, value in {**measured, **others}.items() if value != "next"}
     if where.get(OF_OTHERS) == NOTHING:
         where = {key: value for key, value in where.items() if key == OF_OTHERS or not key.startswith(OF_OTHERS)}
     return where
@@ -192,21 +192,24 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
     Then, where the least or the most is asked for, of those that differ in nothing else the ones that have it.
     """
     extremes = {key: value for key, value in where.items() if _is_extreme(value)}
-    found = [
-        one
-        for one in cells
-        if all(matches(one.attributes.get(key), value) for key, value in where.items() if key not in extremes)
-        and all(_is_usual(one, key, value) for key, value in USUAL.items() if key not in free)
+    selected = [
+        cell
+        for cell in cells
+        if all(matches(cell.attributes.get(key), value) for key, value in where.items() if key not in extremes)
+        and all(_is_usual(cell, key, value) for key, value in USUAL.items() if key not in free)
     ]
     for key, value in extremes.items():
         groups: dict[str, list[tuple[float, Cell]]] = {}
-        for one in found:
-            number = one.number(key)
+        for cell in selected:
+            number = cell.number(key)
             if number is not None:
-                groups.setdefault(_rest(one, key), []).append((number, one))
+                groups.setdefault(_rest(cell, key), []).append((number, cell))
         pick = min if value == "least" else max
-        found = [one for own in groups.values() for number, one in own if number == pick(other for other, _ in own)]
-    return found
+        selected = []
+        for ranked in groups.values():
+            extreme = pick(number for number, _ in ranked)
+            selected += [cell for number, cell in ranked if number == extreme]
+    return selected
 
 
 def _is_usual(cell: Cell, key: str, value: object) -> bool:
@@ -227,24 +230,25 @@ def _with_followers(keys: set[str]) -> set[str]:
     return keys | ({"memory_bytes"} if "guests" in keys else set())
 
 
-def _follows(one: Cell, other: Cell, may_differ: set[str]) -> set[str]:
+def _follows(cell: Cell, other: Cell, may_differ: set[str]) -> set[str]:
     """With or without guests beside, all that is told of them differs."""
-    if OF_OTHERS not in may_differ or one.attributes[OF_OTHERS] == other.attributes[OF_OTHERS]:
+    if OF_OTHERS not in may_differ or cell.attributes[OF_OTHERS] == other.attributes[OF_OTHERS]:
         return set()
-    return {name for name in (*one.attributes, *other.attributes) if name.startswith(OF_OTHERS)}
+    return {name for name in (*cell.attributes, *other.attributes) if name.startswith(OF_OTHERS)}
 
 
-def _is_counterpart(against: Against, own: Cell, other: Cell, manifest: Manifest) -> bool:
+def _is_counterpart(against: Against, cell: Cell, other: Cell, manifest: Manifest) -> bool:
     """Whether a cell may stand on the other side by its platform."""
     if against.platforms is None:
-        return own.platform == other.platform and (own.key != other.key or against.reading is not None)
-    if own.platform == other.platform or not is_wanted(other.platform, against.platforms, manifest):
+        return cell.platform == other.platform and (cell.key != other.key or against.reading is not None)
+    if cell.platform == other.platform or not is_wanted(other.platform, against.platforms, manifest):
         return False
     if not against.same_product:
         return True
-    entries = {one.label: one for one in manifest.platforms}
-    one, two = entries[own.platform], entries[other.platform]
-    return (one.platform, one.host) == (two.platform, two.host) and _unnamed(one, against) == _unnamed(two, against)
+    entries = {entry.label: entry for entry in manifest.platforms}
+    first, second = entries[cell.platform], entries[other.platform]
+    same_product = (first.platform, first.host) == (second.platform, second.host)
+    return same_product and _unnamed(first, against) == _unnamed(second, against)
 
 
 def _unnamed(entry: PlatformEntry, against: Against) -> dict[str, Any]:
@@ -257,26 +261,28 @@ def _unnamed(entry: PlatformEntry, against: Against) -> dict[str, Any]:
     return {name: value for name, value in entry.parameters.items() if name not in named}
 
 
-def _next(own: Cell, others: Sequence[Cell], against: Against) -> list[Cell]:
+def _next(cell: Cell, others: Sequence[Cell], against: Against) -> list[Cell]:
     """Those with the next larger value of each attribute of which the next is asked for."""
-    found = list(others)
+    counterparts = list(others)
     for key in [key for key, value in against.where.items() if value == "next"]:
-        at = own.number(key)
+        at = cell.number(key)
         numbers = [
-            (number, one) for one in found if (number := one.number(key)) is not None and at is not None and number > at
+            (number, counterpart)
+            for counterpart in counterparts
+            if (number := counterpart.number(key)) is not None and at is not None and number > at
         ]
-        found = [one for number, one in numbers if number == min(other for other, _ in numbers)]
-    return found
+        counterparts = [counterpart for number, counterpart in numbers if number == min(other for other, _ in numbers)]
+    return counterparts
 
 
 def _is_extreme(value: object) -> bool:
     return isinstance(value, str) and value in EXTREMES
 
 
-def matches(value: object, wanted: object) -> bool:
+def matches(value: object, expected: object) -> bool:
     """Whether a value is one that is asked for: it, one of several, or one of a range."""
-    if isinstance(wanted, Range):
-        return wanted.holds(value)
-    if isinstance(wanted, Each):
-        return value in wanted.each
-    return value in wanted if isinstance(wanted, list) else value == wanted
+    if isinstance(expected, Range):
+        return expected.holds(value)
+    if isinstance(expected, Each):
+        return value in expected.each
+    return value in expected if isinstance(expected, list) else value == expected

@@ -67,7 +67,7 @@ class ThenAndNow:
 
     def of(self, study: str) -> tuple[Beside, ...]:
         """The rows of one study."""
-        return tuple(one for one in self.rows if one.study.name == study)
+        return tuple(row for row in self.rows if row.study.name == study)
 
 
 NO_PAPER = ThenAndNow()
@@ -84,11 +84,11 @@ def then_and_now(analysis: Analysis, ratios: Ratios | None = None) -> ThenAndNow
     rows: list[Beside] = []
     untold: dict[str, int] = {}
     for question in questions():
-        found = asking.beside(question)
-        if isinstance(found, Beside):
-            rows.append(found)
+        answer = asking.beside(question)
+        if isinstance(answer, Beside):
+            rows.append(answer)
         elif study is not None and question.paper == study.name and question.then.values:
-            untold[found] = untold.get(found, 0) + len(question.then.values)
+            untold[answer] = untold.get(answer, 0) + len(question.then.values)
     for value in study.values if study is not None else ():
         why = why_not_comparable(value)
         if why is not None:
@@ -101,20 +101,20 @@ def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Stand
 
     Its own product in another form, such as with another kind of NIC, never stands for it.
     """
-    ours = [as_filter(one) for one in platform.ours]
-    products = {one["product"] for one in platform.ours}
+    ours = [as_filter(product) for product in platform.ours]
+    products = {product["product"] for product in platform.ours}
     successors = None if platform.successors is None else as_filter(platform.successors)
-    found: dict[str, Standing] = {}
+    standings: dict[str, Standing] = {}
     for entry in manifest.platforms:
-        if any(is_wanted(entry.label, one, manifest) for one in ours):
-            found[entry.label] = Standing.PRODUCT
+        if any(is_wanted(entry.label, product, manifest) for product in ours):
+            standings[entry.label] = Standing.PRODUCT
         elif entry.platform in products or entry.label in (manifest.baseline, manifest.control):
             continue
         elif successors is not None and is_wanted(entry.label, successors, manifest):
-            found[entry.label] = Standing.SUCCESSOR
+            standings[entry.label] = Standing.SUCCESSOR
         elif platform.written in (entry.stands_for or ""):
-            found[entry.label] = Standing.IN_PLACE
-    return found
+            standings[entry.label] = Standing.IN_PLACE
+    return standings
 
 
 class _Asking:
@@ -123,26 +123,26 @@ class _Asking:
     def __init__(self, analysis: Analysis, ratios: Ratios) -> None:
         self._manifest = analysis.data.manifest
         self._ratios = ratios
-        self._workloads = {one.workload for one in analysis.tasks}
+        self._workloads = {task.workload for task in analysis.tasks}
         self._known: dict[str, list[Ratio] | str] = {}
 
     def beside(self, question: Question) -> Beside | str:
         """The answers of those that stand nearest to the paper's platform; a text says why there are none."""
         study = load_study(question.paper)
         if question.platform == study.baseline:
-            found = self._measured(question.now, None)
-            if isinstance(found, str):
-                return found
-            return Beside(study, None, question, tuple(Now(one, Standing.BARE_HOST) for one in found))
+            ratios = self._measured(question.now, None)
+            if isinstance(ratios, str):
+                return ratios
+            return Beside(study, None, question, tuple(Now(ratio, Standing.BARE_HOST) for ratio in ratios))
         platform = study.platform(question.platform)
         standing = standing_for(platform, self._manifest)
         if not standing:
             return f"no platform of this run stands for {platform.name}"
-        found = self._measured(question.now, tuple(standing))
-        if isinstance(found, str):
-            return found
-        nearest = min((standing[one.platform] for one in found), key=list(Standing).index)
-        nows = tuple(Now(one, nearest) for one in found if standing[one.platform] is nearest)
+        ratios = self._measured(question.now, tuple(standing))
+        if isinstance(ratios, str):
+            return ratios
+        nearest = min((standing[ratio.platform] for ratio in ratios), key=list(Standing).index)
+        nows = tuple(Now(ratio, nearest) for ratio in ratios if standing[ratio.platform] is nearest)
         return Beside(study, platform, question, nows)
 
     def _measured(self, compared: Compared, labels: tuple[str, ...] | None) -> list[Ratio] | str:
@@ -151,22 +151,22 @@ class _Asking:
         if not self._workloads.intersection(workloads):
             return f"the run has no value of {' or '.join(workloads)}"
         platforms = "baseline" if labels is None else PlatformFilter(label=list(labels))
-        asked = compared.model_copy(update={"platforms": platforms})
+        narrowed = compared.model_copy(update={"platforms": platforms})
         key = json.dumps([labels, compared.model_dump_json()])
         if key not in self._known:
-            self._known[key] = self._compare(asked)
+            self._known[key] = self._compare(narrowed)
         return self._known[key]
 
-    def _compare(self, asked: Compared) -> list[Ratio] | str:
-        sides = self._ratios.sides(asked)
+    def _compare(self, compared: Compared) -> list[Ratio] | str:
+        sides = self._ratios.sides(compared)
         if isinstance(sides, str):
             return sides
-        ratios = [self._ratios.ratio(asked, one, 1, value=asked.against is None) for one in sides]
-        measured = [one for one in ratios if one.estimate is not None]
+        ratios = [self._ratios.ratio(compared, side, 1, value=compared.against is None) for side in sides]
+        measured = [ratio for ratio in ratios if ratio.estimate is not None]
         return sorted(measured, key=self._place) or ratios[0].reason
 
     def _place(self, ratio: Ratio) -> tuple[int, list[tuple[int, str]]]:
         """In the order of the run's platforms, and then of the numbers in the words of what was done."""
         words = re.findall(r"[0-9]+|[^0-9]+", f"{ratio.task} {ratio.under}")
-        numbered = [(int(one), "") if one.isdecimal() else (0, one) for one in words]
-        return [one.label for one in self._manifest.platforms].index(ratio.platform), numbered
+        numbered = [(int(part), "") if part.isdecimal() else (0, part) for part in words]
+        return [platform.label for platform in self._manifest.platforms].index(ratio.platform), numbered

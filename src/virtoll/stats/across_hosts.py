@@ -82,7 +82,7 @@ class AcrossHosts:
     @property
     def flagged(self) -> tuple[Deviation, ...]:
         """What stands out."""
-        return tuple(one for one in self.deviations if one.flagged)
+        return tuple(deviation for deviation in self.deviations if deviation.flagged)
 
 
 def across_hosts(
@@ -101,21 +101,21 @@ def across_hosts(
             sign = 1 if task.metric.better == "higher" else -1
             values = block_values(cell.observations).items()
             quantities[None, task] = {block: sign * math.log(value) for block, value in values}
-    for one in comparisons:
-        if one.task.metric.primary and one.caveat is None and one.pairs:
-            quantities[one.platform, one.task] = logs_of(one.pairs)
+    for comparison in comparisons:
+        if comparison.task.metric.primary and comparison.caveat is None and comparison.pairs:
+            quantities[comparison.platform, comparison.task] = logs_of(comparison.pairs)
     variations, deviations = [], []
     tests = sum(len(set(map(host_of.__getitem__, logs))) for logs in quantities.values())
     for (label, task), logs in quantities.items():
-        found = standing_out(logs, host_of, tests)
+        distances = standing_out(logs, host_of, tests)
         deviations += [
             Deviation(host, label, task, math.exp(apart), p_value, p_value is not None and p_value < STAND_OUT_LEVEL)
-            for host, (apart, p_value) in found.items()
+            for host, (apart, p_value) in distances.items()
         ]
         if label is not None:
             effects = random_effects(_groups(logs, host_of))
             between, within = (None if sd is None else math.expm1(sd) for sd in (effects.between, effects.within))
-            variations.append(Variation(label, task, len(found), between, within))
+            variations.append(Variation(label, task, len(distances), between, within))
     return AcrossHosts(tuple(hosts), tuple(variations), tuple(deviations))
 
 
@@ -147,14 +147,14 @@ def standing_out(
     """
     means = means_by_host(logs, host_of)
     counts = {host: len(group) for host, group in zip(means, _groups(logs, host_of), strict=True)}
-    found: dict[str, tuple[float, float | None]] = {}
+    distances: dict[str, tuple[float, float | None]] = {}
     for host, mean in means.items():
         others = {name: value for name, value in means.items() if name != host}
         if not others:
             return {host: (0.0, None)}
         apart = mean - statistics.fmean(others.values())
         if len(means) < STAND_OUT_FROM:
-            found[host] = apart, None
+            distances[host] = apart, None
             continue
         from virtoll.stats.arrays import stdtr
 
@@ -162,13 +162,13 @@ def standing_out(
         spread = max(statistics.stdev(others.values()), _TINY)
         wide = spread * math.sqrt(max(1.0, usual / counts[host]) + 1 / len(others))
         p_value = 2 * float(stdtr(len(others) - 1, -abs(apart) / wide))
-        found[host] = apart, min(1.0, p_value * tests)
-    return found
+        distances[host] = apart, min(1.0, p_value * tests)
+    return distances
 
 
 def _groups(logs: Mapping[int, float], host_of: Mapping[int, str]) -> list[list[float]]:
     """The values of each host, in the order of `means_by_host`."""
-    found: dict[str, list[float]] = {}
+    groups: dict[str, list[float]] = {}
     for block, value in logs.items():
-        found.setdefault(host_of[block], []).append(value)
-    return list(found.values())
+        groups.setdefault(host_of[block], []).append(value)
+    return list(groups.values())

@@ -40,11 +40,12 @@ def compare_all(
         refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
             cell, base = cells.get((platform, task)), cells.get((baseline, task))
-            own = cell.observations if cell is not None and not refused else ()
+            observations = cell.observations if cell is not None and not refused else ()
             entries = (base.observations if base else ()) if platform == control else host.get(task, ())
             why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
-            compared.append(compare(task, platform, own, entries, why, caveat))
-    return [one for one in compared if one.platform != control], [one for one in compared if one.platform == control]
+            compared.append(compare(task, platform, observations, entries, why, caveat))
+    alike = [comparison for comparison in compared if comparison.platform == control]
+    return [comparison for comparison in compared if comparison.platform != control], alike
 
 
 def host_labels(data: RunData, caveats: Mapping[str, str]) -> frozenset[str]:
@@ -65,18 +66,19 @@ def host_values(
 
     Empty where nothing of the baseline itself was measured: the control alone is no baseline.
     """
-    found: dict[Task, list[Observation]] = {}
-    for one in observations:
-        if one.platform in labels:
-            found.setdefault(one.task, []).append(one)
-    return {task: own for task, own in found.items() if any(one.platform == baseline for one in own)}
+    by_task: dict[Task, list[Observation]] = {}
+    for observation in observations:
+        if observation.platform in labels:
+            by_task.setdefault(observation.task, []).append(observation)
+    return {task: entries for task, entries in by_task.items() if baseline in {entry.platform for entry in entries}}
 
 
 class _Troubles:
     """Why cells have no value."""
 
     def __init__(self, data: RunData) -> None:
-        self._unavailable = {one.label: one.reason for one in reversed(data.manifest.platforms) if not one.available}
+        unavailable = [entry for entry in reversed(data.manifest.platforms) if not entry.available]
+        self._unavailable = {entry.label: entry.reason for entry in unavailable}
         self._reasons: dict[tuple[str, str, str], Counter[str]] = {}
         for trial in data.trials:
             if trial.status != "ok":

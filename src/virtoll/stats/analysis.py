@@ -335,17 +335,19 @@ class Analysis:
     @property
     def alarms(self) -> tuple[Comparison, ...]:
         """A/A comparisons that find a difference, with one chance in a hundred that any does by accident."""
-        return tuple(one for one in self.control if one.verdict in DIFFERENT)
+        return tuple(comparison for comparison in self.control if comparison.verdict in DIFFERENT)
 
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(one.p_value is not None for one in self.comparisons if one.task.metric.primary)
+        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
 
     @property
     def second_family(self) -> int:
         """How many comparisons of other metrics were tested, in a family of their own."""
-        return sum(one.p_value is not None for one in self.comparisons if not one.task.metric.primary)
+        return sum(
+            comparison.p_value is not None for comparison in self.comparisons if not comparison.task.metric.primary
+        )
 
     def level_after(self, more: int) -> float:
         """The chance of any false difference in a family, were so many blocks added to those that there are."""
@@ -375,10 +377,10 @@ class Analysis:
     @cached_property
     def rounds(self) -> frozenset[int]:
         """In how many rounds of a block a cell was measured, each number that there is once."""
-        found: dict[tuple[str, Task, int], set[int]] = {}
-        for one in self.observations:
-            found.setdefault((one.platform, one.task, one.block), set()).add(one.round)
-        return frozenset(map(len, found.values()))
+        rounds: dict[tuple[str, Task, int], set[int]] = {}
+        for observation in self.observations:
+            rounds.setdefault((observation.platform, observation.task, observation.block), set()).add(observation.round)
+        return frozenset(map(len, rounds.values()))
 
     def comparison(self, platform: str, task: Task) -> Comparison | None:
         """The comparison of a platform (or of the control) on a task."""
@@ -387,7 +389,10 @@ class Analysis:
     @cached_property
     def _comparisons(self) -> Mapping[tuple[str, Task], Comparison]:
         """The first of each platform and task."""
-        return {(one.platform, one.task): one for one in reversed((*self.comparisons, *self.control))}
+        return {
+            (comparison.platform, comparison.task): comparison
+            for comparison in reversed((*self.comparisons, *self.control))
+        }
 
     def curve(self, platform: str, task: Task) -> Curve | None:
         """The sweep of a platform for a task."""
@@ -396,7 +401,7 @@ class Analysis:
     @cached_property
     def _curves(self) -> Mapping[tuple[str, str], Curve]:
         """The first of each platform and set of parameters."""
-        return {(one.platform, one.parameters): one for one in reversed(self.curves)}
+        return {(curve.platform, curve.parameters): curve for curve in reversed(self.curves)}
 
     def own_task(self, task: Task) -> Task | None:
         """The task as this run has it, of one of another run; None where it has none."""
@@ -404,7 +409,7 @@ class Analysis:
 
     @cached_property
     def _tasks_by_key(self) -> Mapping[tuple[str, str, str], Task]:
-        return {one.key: one for one in self.tasks}
+        return {task.key: task for task in self.tasks}
 
     @cached_property
     def forwarded_elsewhere(self) -> Mapping[str, str]:
@@ -430,7 +435,7 @@ def analyse(data: RunData) -> Analysis:
     cells = cells_of(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
     host = host_values(data.manifest.baseline, observations, host_labels(data, caveats))
-    states = tuple(found for task in tasks if (found := two_states(task, host.get(task, ()))) is not None)
+    states = tuple(state for task in tasks if (state := two_states(task, host.get(task, ()))) is not None)
     level = level_of(data, observations)
     rules = Rules(margin_of(data), level, level, host_of=hosts_of_blocks(data))
     points = point_values(data.trials)

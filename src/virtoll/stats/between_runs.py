@@ -91,21 +91,21 @@ class Between:
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Each task that is compared, in the order of the second run."""
-        return tuple(dict.fromkeys(one.task for one in self.comparisons))
+        return tuple(dict.fromkeys(comparison.task for comparison in self.comparisons))
 
     @property
     def alarms(self) -> tuple[Comparison, ...]:
         """Where the A/A controls differ, which are alike in truth."""
-        return tuple(one for one in self.control if one.verdict in DIFFERENT)
+        return tuple(comparison for comparison in self.control if comparison.verdict in DIFFERENT)
 
     def pair(self, name: str) -> Pair:
         """The pair of this name."""
-        return next(one for one in self.pairs if one.name == name)
+        return next(pair for pair in self.pairs if pair.name == name)
 
-    def samples(self, one: Comparison) -> tuple[Sample, Sample]:
+    def samples(self, comparison: Comparison) -> tuple[Sample, Sample]:
         """Both sides of a comparison of `comparisons`."""
-        pair = self.pair(one.platform)
-        return _sample(self.first, pair.first, one.task), _sample(self.second, pair.second, one.task)
+        pair = self.pair(comparison.platform)
+        return _sample(self.first, pair.first, comparison.task), _sample(self.second, pair.second, comparison.task)
 
     def is_new(self, task: Task) -> bool:
         """Whether the second run alone has a task."""
@@ -122,55 +122,60 @@ class Between:
         return _alone(self.second, self.first)
 
 
-def _alone(one: Analysis, other: Analysis) -> tuple[str, ...]:
-    return tuple(label for label in one.platforms if label not in (*other.platforms, one.data.manifest.control))
+def _alone(analysis: Analysis, other: Analysis) -> tuple[str, ...]:
+    return tuple(
+        label for label in analysis.platforms if label not in (*other.platforms, analysis.data.manifest.control)
+    )
 
 
 def _sample(analysis: Analysis, label: str, task: Task) -> Sample:
-    own = analysis.own_task(task)
-    if own is None:
+    counterpart = analysis.own_task(task)
+    if counterpart is None:
         return Sample(None, None, 0)
-    cell, compared = analysis.cells.get((label, own)), analysis.comparison(label, own)
+    cell, compared = analysis.cells.get((label, counterpart)), analysis.comparison(label, counterpart)
     return Sample(cell, compared.share if compared is not None else None, cell.blocks if cell is not None else 0)
 
 
 def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
     """Why two runs must not be compared unless one says so: each kind of difference with its reason in words."""
     mine, theirs = first.data.manifest, second.data.manifest
-    agents = [(one.agent or {}).get("sha256") for one in (mine, theirs)]
-    found: dict[Unlike, str | None] = {
+    agents = [(manifest.agent or {}).get("sha256") for manifest in (mine, theirs)]
+    reasons: dict[Unlike, str | None] = {
         "host": _other_host(mine, theirs),
         "agent": why_incomparable(Identity(None, agents[0], None), Identity(None, agents[1], None)),
         "unit": next(
             (
                 f"{task.label}: {why}"
                 for task in second.tasks
-                if (own := first.own_task(task)) is not None and (why := _other_unit(own, task)) is not None
+                if (counterpart := first.own_task(task)) is not None
+                and (why := _other_unit(counterpart, task)) is not None
             ),
             None,
         ),
     }
-    return {kind: reason for kind, reason in found.items() if reason is not None}
+    return {kind: reason for kind, reason in reasons.items() if reason is not None}
 
 
 def _other_host(mine: Manifest, theirs: Manifest) -> str | None:
     """Why they are of unlike hosts; runs that were merged of several must be of the same ones."""
-    own, other = _fingerprints(mine), _fingerprints(theirs)
+    hosts, other = _fingerprints(mine), _fingerprints(theirs)
     if not mine.hosts and not theirs.hosts:
-        (one,), (another,) = own, other
-        return why_incomparable(Identity(one, None, None), Identity(another, None, None))
-    if own == other:
+        (fingerprint,), (another,) = hosts, other
+        return why_incomparable(Identity(fingerprint, None, None), Identity(another, None, None))
+    if hosts == other:
         return None
-    return f"not comparable: other hosts ({len(own)} against {len(other)}, of which {len(own & other)} are the same)"
+    return (
+        f"not comparable: other hosts ({len(hosts)} against {len(other)}, of which {len(hosts & other)} are the same)"
+    )
 
 
 def _fingerprints(manifest: Manifest) -> set[str | None]:
     """Of the hosts that a run was merged of, or of its one host."""
-    return {one.get("fingerprint") for one in ([each.host for each in manifest.hosts] or [manifest.host])}
+    return {host.get("fingerprint") for host in ([each.host for each in manifest.hosts] or [manifest.host])}
 
 
-def _other_unit(one: Task, other: Task) -> str | None:
-    mine, theirs = one.metric, other.metric
+def _other_unit(task: Task, other: Task) -> str | None:
+    mine, theirs = task.metric, other.metric
     if mine.better != theirs.better:
         return f"not comparable: better is {mine.better} in one and {theirs.better} in the other"
     return why_incomparable(Identity(None, None, mine.unit), Identity(None, None, theirs.unit))
@@ -181,12 +186,12 @@ def common_pairs(first: Analysis, second: Analysis, by: By) -> tuple[Pair, ...]:
     aside = {first.data.manifest.control, second.data.manifest.control}
     if by == "cost":
         aside |= {first.data.manifest.baseline, second.data.manifest.baseline}
-    return tuple(Pair(one, one) for one in second.platforms if one in first.platforms and one not in aside)
+    return tuple(Pair(label, label) for label in second.platforms if label in first.platforms and label not in aside)
 
 
 def why_no_cost(first: Analysis, second: Analysis) -> str | None:
     """Why two runs cannot be compared by cost; None where they can."""
-    names = [one.baseline for one in (first, second)]
+    names = [analysis.baseline for analysis in (first, second)]
     if None in names:
         return "a run has no baseline, or nothing of it was measured"
     return None if names[0] == names[1] else f"their baselines differ: {names[0]} and {names[1]}"
@@ -229,9 +234,9 @@ def between_runs(
         paired=False,
         by=by,
         pairs=tuple(pairs),
-        comparisons=tuple(_within_bounds(first, second, pairs, one) for one in decided),
-        control=tuple(_within_bounds(first, second, controls, one) for one in beside),
-        host=tuple(_within_bounds(first, second, hosts, one) for one in bare),
+        comparisons=tuple(_within_bounds(first, second, pairs, comparison) for comparison in decided),
+        control=tuple(_within_bounds(first, second, controls, comparison) for comparison in beside),
+        host=tuple(_within_bounds(first, second, hosts, comparison) for comparison in bare),
         level=rules.level,
     )
 
@@ -263,7 +268,7 @@ def side_by_side(
         paired=True,
         by="values",
         pairs=tuple(pairs),
-        comparisons=tuple(_within_bounds(analysis, analysis, pairs, one) for one in decided),
+        comparisons=tuple(_within_bounds(analysis, analysis, pairs, comparison) for comparison in decided),
         control=analysis.control,
         host=(),
         level=rules.level,
@@ -308,7 +313,7 @@ class _Unpaired:
 
 
 def _tasks(first: Analysis, second: Analysis) -> list[_Sides]:
-    mine, theirs = ({one.key: one for one in each.tasks} for each in (first, second))
+    mine, theirs = ({task.key: task for task in each.tasks} for each in (first, second))
     return [_Sides(mine.get(key), theirs.get(key)) for key in dict.fromkeys((*theirs, *mine))]
 
 
@@ -338,21 +343,22 @@ def _compared(
         reason = _why_missing(first, second, pair, both.first, both.second)
         return _Unpaired(replace(nothing, reason=reason), {}, {})
     share = math.exp(sum(theirs.values()) / len(theirs) - sum(mine.values()) / len(mine))
-    found = replace(nothing, verdict=Verdict.UNKNOWN, share=share)
+    comparison = replace(nothing, verdict=Verdict.UNKNOWN, share=share)
     if min(len(mine), len(theirs)) == 1:
-        found = replace(found, reason="a run has it in one block, or on one host, alone: no interval, no verdict")
-    return _Unpaired(_without_result(found, _caveat(first, second, pair, both.second, bases)), mine, theirs)
+        reason = "a run has it in one block, or on one host, alone: no interval, no verdict"
+        comparison = replace(comparison, reason=reason)
+    return _Unpaired(_without_result(comparison, _caveat(first, second, pair, both.second, bases)), mine, theirs)
 
 
-def _without_result(one: Comparison, caveat: str | None) -> Comparison:
+def _without_result(comparison: Comparison, caveat: str | None) -> Comparison:
     """The comparison before its test, with its caveat; it is then never tested."""
-    told = replace(one, caveat=caveat, against=FIRST)
-    if caveat is None or one.verdict is Verdict.NOT_MEASURED:
-        return told
+    untested = replace(comparison, caveat=caveat, against=FIRST)
+    if caveat is None or comparison.verdict is Verdict.NOT_MEASURED:
+        return untested
     if caveat in _CAVEATS:
-        return replace(told, reason=_CAVEATS[caveat])
+        return replace(untested, reason=_CAVEATS[caveat])
     reason = f"{caveat}: it shows that this works; the ratio is no result"
-    return replace(told, verdict=Verdict.FUNCTIONAL, reason=reason)
+    return replace(untested, verdict=Verdict.FUNCTIONAL, reason=reason)
 
 
 _ONE_IS_ELSEWHERE = "other CPUs forward"
@@ -366,8 +372,8 @@ _CAVEATS = {
 
 def _caveat(first: Analysis, second: Analysis, pair: Pair, task: Task, bases: Sequence[Pair]) -> str | None:
     """Why a ratio is no result, in a few words; None where it may be one. `bases`: of what both sides are shares."""
-    for own in (pair, *bases):
-        known = first.caveats.get(own.first) or second.caveats.get(own.second)
+    for sides in (pair, *bases):
+        known = first.caveats.get(sides.first) or second.caveats.get(sides.second)
         if known is not None:
             return known
     if _is_bound(first, pair.first, task) and _is_bound(second, pair.second, task):
@@ -375,14 +381,15 @@ def _caveat(first: Analysis, second: Analysis, pair: Pair, task: Task, bases: Se
     if any(_is_bound(first, base.first, task) != _is_bound(second, base.second, task) for base in bases):
         return _ONE_IS_BOUND
     apart = (
-        (own.first in first.forwarded_elsewhere) != (own.second in second.forwarded_elsewhere) for own in (pair, *bases)
+        (sides.first in first.forwarded_elsewhere) != (sides.second in second.forwarded_elsewhere)
+        for sides in (pair, *bases)
     )
     return _ONE_IS_ELSEWHERE if task.is_forwarding_rate and any(apart) else None
 
 
 def _is_bound(analysis: Analysis, label: str, task: Task) -> bool:
-    own = analysis.own_task(task)
-    return own is not None and (label, own) in analysis.lower_bounds
+    counterpart = analysis.own_task(task)
+    return counterpart is not None and (label, counterpart) in analysis.lower_bounds
 
 
 def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
@@ -421,54 +428,59 @@ def _decide_families(
     """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
     decided: dict[tuple[bool, str, Task], Comparison] = {}
     for primary in (True, False):
-        own = [(False, one) for one in compared if one.comparison.task.metric.primary is primary]
-        own += [(True, one) for one in control if one.comparison.task.metric.primary is primary]
-        decided |= _decide(own, rules, gaps)
-    every = [(False, one) for one in compared], [(True, one) for one in control]
-    found = [[decided[beside, one.comparison.platform, one.comparison.task] for beside, one in each] for each in every]
-    return found[0], found[1]
+        family = [(False, unpaired) for unpaired in compared if unpaired.comparison.task.metric.primary is primary]
+        family += [(True, unpaired) for unpaired in control if unpaired.comparison.task.metric.primary is primary]
+        decided |= _decide(family, rules, gaps)
+    every = [(False, unpaired) for unpaired in compared], [(True, unpaired) for unpaired in control]
+    families = [
+        [decided[beside, unpaired.comparison.platform, unpaired.comparison.task] for beside, unpaired in each]
+        for each in every
+    ]
+    return families[0], families[1]
 
 
 def _decide(
-    own: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Key, float]
+    family: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Key, float]
 ) -> dict[tuple[bool, str, Task], Comparison]:
     """The verdicts of one family and of the A/A control (True) beside it."""
-    found = {(beside, one.comparison.platform, one.comparison.task): one.comparison for beside, one in own}
-    tested = [(beside, one) for beside, one in own if one.testable]
+    compared = [(beside, unpaired.comparison) for beside, unpaired in family]
+    decided = {(beside, comparison.platform, comparison.task): comparison for beside, comparison in compared}
+    tested = [(beside, unpaired) for beside, unpaired in family if unpaired.testable]
     if not tested:
-        return found
-    tasks = places(one.comparison.task for _, one in tested)
-    columns = places((beside, one.comparison.platform) for beside, one in tested)
-    blocks = places(block for _, one in tested for block in (*one.first, *one.second))
+        return decided
+    tasks = places(unpaired.comparison.task for _, unpaired in tested)
+    columns = places((beside, unpaired.comparison.platform) for beside, unpaired in tested)
+    blocks = places(block for _, unpaired in tested for block in (*unpaired.first, *unpaired.second))
     logs = [np.full((len(tasks), len(columns), len(blocks)), np.nan) for _ in range(2)]
-    for beside, one in tested:
-        row, column = tasks[one.comparison.task], columns[beside, one.comparison.platform]
-        for side, values in ((logs[0], one.first), (logs[1], one.second)):
+    for beside, unpaired in tested:
+        row, column = tasks[unpaired.comparison.task], columns[beside, unpaired.comparison.platform]
+        for side, values in ((logs[0], unpaired.first), (logs[1], unpaired.second)):
             for block, value in values.items():
                 side[row, column, blocks[block]] = value
     apart = np.array([gaps.get(task.key, 0.0) for task in tasks])
     judged = judge_two(logs[0], logs[1], rules, np.array([beside for beside, _ in columns]), apart)
-    for beside, one in tested:
-        key = beside, one.comparison.platform, one.comparison.task
+    for beside, unpaired in tested:
+        key = beside, unpaired.comparison.platform, unpaired.comparison.task
         level = rules.alarm_level if beside else rules.level
         size = sum(each is beside for each, _ in tested)
         place = tasks[key[2]], columns[beside, key[1]]
-        found[key] = told_by(one.comparison, judged, place, replace(rules, level=level), size, key[2].key in gaps)
-    return found
+        ruled = replace(rules, level=level)
+        decided[key] = told_by(unpaired.comparison, judged, place, ruled, size, key[2].key in gaps)
+    return decided
 
 
-def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], one: Comparison) -> Comparison:
+def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], comparison: Comparison) -> Comparison:
     """The comparison, without a verdict that a rate which is a lower bound does not bear.
 
     Where the first may forward more than was seen, *slower* holds and no more; where the second may, *faster* does.
     """
-    pair = next(each for each in pairs if each.name == one.platform)
+    pair = next(each for each in pairs if each.name == comparison.platform)
     bounded = {
-        Verdict.FASTER: _is_bound(first, pair.first, one.task),
-        Verdict.SLOWER: _is_bound(second, pair.second, one.task),
+        Verdict.FASTER: _is_bound(first, pair.first, comparison.task),
+        Verdict.SLOWER: _is_bound(second, pair.second, comparison.task),
     }
     bounded[Verdict.ALIKE] = any(bounded.values())
-    if not bounded.get(one.verdict):
-        return one
+    if not bounded.get(comparison.verdict):
+        return comparison
     reason = "one of both lost nothing flat out or reached the generator's limit, so that it may forward more"
-    return replace(one, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
+    return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)

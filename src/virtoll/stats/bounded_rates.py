@@ -49,19 +49,19 @@ def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: b
     within: list[tuple[float, float]] = []
     beyond: list[float] = []
     for point in points:
-        given, through = _given(point, apart), forwarded_rate(point)
-        if given is None or through is None:
+        offered, through = _given(point, apart), forwarded_rate(point)
+        if offered is None or through is None:
             continue
         if each:
-            given, through = given / len(point.sources), through * _least(point)
+            offered, through = offered / len(point.sources), through * _least(point)
         holds = _holds(point, bounds, apart)
         if holds:
-            within.append((given, through))
+            within.append((offered, through))
         elif holds is False:
-            beyond.append(given)
+            beyond.append(offered)
     least = min(beyond, default=math.inf)
-    below = [through for given, through in within if given < least]
-    highest = max((given for given, _ in within), default=0.0)
+    below = [through for offered, through in within if offered < least]
+    highest = max((offered for offered, _ in within), default=0.0)
     above = [rate for rate in beyond if rate > highest]
     return Bracket(max(below, default=None), min(above, default=None))
 
@@ -69,51 +69,51 @@ def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: b
 def _given(point: Point, apart: bool) -> float | None:
     """What the generator had for the platform, frames/s of all sources."""
     rate = offered_rate(point)
-    offered = sum(one.offered_frames for one in point.sources)
-    refused = sum(one.refused_frames or 0 for one in point.sources) if apart else 0
+    offered = sum(source.offered_frames for source in point.sources)
+    refused = sum(source.refused_frames or 0 for source in point.sources) if apart else 0
     return None if rate is None else rate * (offered + refused) / offered
 
 
 def _least(point: Point) -> float:
     """The part of the source of which least came through."""
-    parts = [one.forwarded_frames for one in point.sink.per_source]
+    parts = [counts.forwarded_frames for counts in point.sink.per_source]
     least = min(parts, default=0)
     return least / sum(parts) if least else 0.0
 
 
 def _holds(point: Point, bounds: RateBounds, apart: bool) -> bool | None:
     """Whether a point is within the bounds; None: it does not say."""
-    told = (_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds))
-    if False in told:
+    holds = (_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds))
+    if False in holds:
         return False
-    return None if None in told else True
+    return None if None in holds else True
 
 
 def _loss_holds(point: Point, bound: float | None, apart: bool) -> bool | None:
     if bound is None:
         return True
-    sinks = {one.source: one for one in point.sink.per_source}
-    told = []
+    sinks = {counts.source: counts for counts in point.sink.per_source}
+    holds = []
     for source in point.sources:
         refused = source.refused_frames or 0 if apart else 0
-        given, lost = source.offered_frames + refused, sinks[source.source].lost_frames + refused
-        if lost <= bound * given:
-            told.append(True if bound * given >= ENOUGH or bound == 0 else None)
+        offered, lost = source.offered_frames + refused, sinks[source.source].lost_frames + refused
+        if lost <= bound * offered:
+            holds.append(True if bound * offered >= ENOUGH or bound == 0 else None)
             continue
-        own = [one for one in locate(point) if one.source == source.source and one.owner is Owner.PLATFORM]
-        told.append(False if sum(one.frames for one in own) + refused > bound * given else None)
-    if False in told:
+        losses = [loss for loss in locate(point) if loss.source == source.source and loss.owner is Owner.PLATFORM]
+        holds.append(False if sum(loss.frames for loss in losses) + refused > bound * offered else None)
+    if False in holds:
         return False
-    return None if None in told or not told else True
+    return None if None in holds or not holds else True
 
 
 def _delay_holds(point: Point, bounds: RateBounds) -> bool | None:
-    told: list[bool | None] = []
-    for one in point.sink.per_source:
-        p50, p99 = (None, None) if one.delay_ns is None else (one.delay_ns.p50, one.delay_ns.p99)
+    holds: list[bool | None] = []
+    for counts in point.sink.per_source:
+        p50, p99 = (None, None) if counts.delay_ns is None else (counts.delay_ns.p50, counts.delay_ns.p99)
         for limit, known in ((bounds.p50_ns, p50), (bounds.p99_ns, p99)):
             if limit is not None:
-                told.append(None if known is None else known <= limit)
-    if False in told:
+                holds.append(None if known is None else known <= limit)
+    if False in holds:
         return False
-    return None if None in told else True
+    return None if None in holds else True

@@ -31,9 +31,9 @@ def lower_bounds(
     """(platform, task) of the cells whose rate is a lower bound: of a sweep, or of a search without an upper one."""
     lossless = {(curve.platform, curve.parameters) for curve in curves if curve.lossless}
     swept = [task for task in tasks if task.metric.source == "points"]
-    found = {(label, task) for task in swept for label, parameters in lossless if task.parameters == parameters}
-    found |= {cell for cell, one in headrooms.items() if one.generator_bound}
-    return found | {(row.platform, row.task) for row in searches if row.upper is None}
+    bounded = {(label, task) for task in swept for label, parameters in lossless if task.parameters == parameters}
+    bounded |= {cell for cell, headroom in headrooms.items() if headroom.generator_bound}
+    return bounded | {(row.platform, row.task) for row in searches if row.upper is None}
 
 
 def without_two_bounds(
@@ -41,14 +41,14 @@ def without_two_bounds(
 ) -> list[Comparison]:
     """The same comparisons, those of two lower bounds with that as their caveat: they are not tested."""
 
-    def told(one: Comparison) -> Comparison:
-        both = all((label, one.task) in bounds for label in (one.platform, baseline))
-        if one.verdict is not Verdict.UNKNOWN or not both or one.caveat:
-            return one
+    def marked(comparison: Comparison) -> Comparison:
+        both = all((label, comparison.task) in bounds for label in (comparison.platform, baseline))
+        if comparison.verdict is not Verdict.UNKNOWN or not both or comparison.caveat:
+            return comparison
         reason = "both lost nothing flat out or reached the generator's limit, so that either may forward more"
-        return replace(one, caveat=TWO_BOUNDS, reason=reason)
+        return replace(comparison, caveat=TWO_BOUNDS, reason=reason)
 
-    return [told(one) for one in comparisons]
+    return [marked(comparison) for comparison in comparisons]
 
 
 def against_lower_bounds(
@@ -60,14 +60,15 @@ def against_lower_bounds(
     base really is. ``baseline``: whose rates they are compared with; None: with the same platform's alone.
     """
 
-    def told(one: Comparison) -> Comparison:
-        base = one.platform if baseline is None else baseline
-        if one.verdict not in (Verdict.ALIKE, Verdict.FASTER) or (base, one.task) not in bounds:
-            return one
-        reason = f"{one.against} lost nothing flat out or reached the generator's limit, so that it may forward more"
-        return replace(one, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
+    def marked(comparison: Comparison) -> Comparison:
+        base = comparison.platform if baseline is None else baseline
+        if comparison.verdict not in (Verdict.ALIKE, Verdict.FASTER) or (base, comparison.task) not in bounds:
+            return comparison
+        why = "lost nothing flat out or reached the generator's limit, so that it may forward more"
+        reason = f"{comparison.against} {why}"
+        return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
 
-    return [told(one) for one in comparisons]
+    return [marked(comparison) for comparison in comparisons]
 
 
 def forwarded_elsewhere(boots: Sequence[BootRecord]) -> dict[str, str]:
@@ -90,13 +91,15 @@ def without_unpinned(
 ) -> list[Comparison]:
     """The same comparisons, those of rates of such platforms (or of such a baseline) with that as their caveat."""
 
-    def told(one: Comparison) -> Comparison:
-        labels = [label for label in (one.platform, baseline) if label is not None]
-        found = [(label, elsewhere[label]) for label in labels if label in elsewhere]
-        if one.verdict is not Verdict.UNKNOWN or not found or one.caveat or not one.task.is_forwarding_rate:
-            return one
-        label, where = found[0]
+    def marked(comparison: Comparison) -> Comparison:
+        labels = [label for label in (comparison.platform, baseline) if label is not None]
+        unpinned = [(label, elsewhere[label]) for label in labels if label in elsewhere]
+        if comparison.verdict is not Verdict.UNKNOWN or comparison.caveat:
+            return comparison
+        if not unpinned or not comparison.task.is_forwarding_rate:
+            return comparison
+        label, where = unpinned[0]
         reason = f"{label} forwards {where}; the CPU time per frame does not depend on that"
-        return replace(one, caveat=NOT_PINNED, reason=reason)
+        return replace(comparison, caveat=NOT_PINNED, reason=reason)
 
-    return [told(one) for one in comparisons]
+    return [marked(comparison) for comparison in comparisons]

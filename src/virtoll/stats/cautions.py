@@ -113,13 +113,17 @@ def cautions(
     if not headrooms:
         return ()
     sizes = {task.parameters: task.size for task in tasks}
-    bound = [cell for cell, one in headrooms.items() if one.generator_bound]
+    bound = [cell for cell, headroom in headrooms.items() if headroom.generator_bound]
     lossless = [
-        (one.platform, sizes.get(one.parameters, ""))
-        for one in curves
-        if one.lossless and not any((one.platform, one.parameters) == (p, t.parameters) for p, t in bound)
+        (curve.platform, sizes.get(curve.parameters, ""))
+        for curve in curves
+        if curve.lossless and not any((curve.platform, curve.parameters) == (p, t.parameters) for p, t in bound)
     ]
-    unknown = [(platform, task.size) for (platform, task), one in headrooms.items() if one.share is None and calibrated]
+    unknown = [
+        (platform, task.size)
+        for (platform, task), headroom in headrooms.items()
+        if headroom.share is None and calibrated
+    ]
     paced = [row for row in losses if not row.flat_out]
     host = [
         (row.platform, row.task.size)
@@ -132,7 +136,7 @@ def cautions(
         for row in paces
         if row.median_error is not None and abs(row.median_error) > PACE_ERROR
     ]
-    found = {
+    concerned = {
         Caution.GENERATOR_BOUND: _cells(
             [(platform, task.size) for platform, task in headrooms if (platform, task) in bound]
         ),
@@ -146,7 +150,7 @@ def cautions(
         Caution.FALLBACK: "; ".join(f"{use.name} as {use.kind}: {use.reason}" for use in uses if use.reason),
         Caution.SHARED_CORE: shared_cores(pinning),
     }
-    return tuple(Warned(caution, concerns) for caution, concerns in found.items() if concerns)
+    return tuple(Warned(caution, concerns) for caution, concerns in concerned.items() if concerns)
 
 
 def _cells(cells: Sequence[tuple[str, str]]) -> str:
@@ -160,9 +164,9 @@ def _cells(cells: Sequence[tuple[str, str]]) -> str:
 def _mixed(uses: Sequence[BackendUse]) -> str:
     reported = []
     for kind in ("generator", "sink"):
-        own = dict.fromkeys(use.name for use in uses if use.kind == kind)
-        if len(own) > 1:
-            reported.append(f"{kind}: " + ", ".join(own))
+        names = dict.fromkeys(use.name for use in uses if use.kind == kind)
+        if len(names) > 1:
+            reported.append(f"{kind}: " + ", ".join(names))
     return "; ".join(reported)
 
 
@@ -179,4 +183,5 @@ def shared_cores(pinning: Mapping[str, Any] | None) -> str:
         for core in cores:
             if core is not None:
                 users.setdefault(core, []).append(name)
-    return "; ".join(f"{' and '.join(own)} share core {core}" for core, own in users.items() if len(own) > 1)
+    shared = {core: " and ".join(names) for core, names in users.items() if len(names) > 1}
+    return "; ".join(f"{names} share core {core}" for core, names in shared.items())

@@ -12,14 +12,14 @@ from virtoll.runfolder.records import BootRecord, Manifest, TrialRecord
 
 def caveats_of(manifest: Manifest, boots: Iterable[BootRecord], trials: Iterable[TrialRecord]) -> dict[str, str]:
     """The caveat of each platform that has one, by label, in the order found; platforms without one are missing."""
-    found: dict[str, str] = {}
+    caveats: dict[str, str] = {}
     named = [(entry.label, entry.caveat) for entry in manifest.platforms]
     named += [(boot.platform, boot.caveat) for boot in boots]
     named += [(trial.platform, trial.caveat) for trial in trials]
     for label, caveat in named:
         if caveat is not None:
-            found.setdefault(label, caveat)
-    return found
+            caveats.setdefault(label, caveat)
+    return caveats
 
 
 def hosts_of(manifest: Manifest) -> dict[str, str]:

@@ -76,18 +76,18 @@ def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
         if record.status == "ok" and shape is not None:
             for point in record.points:
                 groups.setdefault((shape, point.backend, point.sink.backend), []).append(point)
-    found = []
-    for (shape, backend, sink), own in groups.items():
-        flat_out = [forwarded_rate(point) for point in own if point.intended_rate_frames_per_second is None]
+    measured = []
+    for (shape, backend, sink), points in groups.items():
+        flat_out = [forwarded_rate(point) for point in points if point.intended_rate_frames_per_second is None]
         rates = tuple(rate for rate in flat_out if rate)
         if rates:
-            paced = [point for point in own if point.intended_rate_frames_per_second is not None]
-            found.append(Ceiling(shape, backend, sink, rates, _floor(paced)))
-    return tuple(found)
+            paced = [point for point in points if point.intended_rate_frames_per_second is not None]
+            measured.append(Ceiling(shape, backend, sink, rates, _floor(paced)))
+    return tuple(measured)
 
 
 def _floor(points: Sequence[Point]) -> Floor | None:
-    delays = [(point, one.delay_ns) for point in points for one in point.sink.per_source]
+    delays = [(point, counts.delay_ns) for point in points for counts in point.sink.per_source]
     known = [(point, reported) for point, reported in delays if reported is not None]
     full = [
         (point.intended_rate_frames_per_second, reported.minimum, reported.p50, reported.p99, reported.maximum)
@@ -104,14 +104,14 @@ def _floor(points: Sequence[Point]) -> Floor | None:
     return Floor(rates[0], min(least), statistics.median(middle), statistics.median(high), max(most))
 
 
-def ceiling_of(found: Sequence[Ceiling], shape: FrameShape | None, point: Point) -> Ceiling | None:
+def ceiling_of(calibrated: Sequence[Ceiling], shape: FrameShape | None, point: Point) -> Ceiling | None:
     """The ceiling of what a point really used, of the shape that was sent, or None where that was not calibrated."""
     key = (shape, point.backend, point.sink.backend)
-    return next((one for one in found if (one.shape, one.backend, one.sink) == key), None)
+    return next((ceiling for ceiling in calibrated if (ceiling.shape, ceiling.backend, ceiling.sink) == key), None)
 
 
 def headrooms(
-    found: Sequence[Ceiling], cells: Mapping[tuple[str, Task], CellSummary], trials: Sequence[TrialRecord]
+    calibrated: Sequence[Ceiling], cells: Mapping[tuple[str, Task], CellSummary], trials: Sequence[TrialRecord]
 ) -> dict[tuple[str, Task], Headroom]:
     """Each cell of a rate against the ceiling of the points where its trials forwarded most."""
     by_number = {trial.trial: trial for trial in trials}
@@ -120,14 +120,14 @@ def headrooms(
         if task.metric.source != "points":
             continue
         shape = shape_of(json.loads(task.parameters))
-        pairs = [_best(found, shape, by_number[one.trial]) for one in cell.observations]
+        pairs = [_best(calibrated, shape, by_number[observation.trial]) for observation in cell.observations]
         known = [(rate, ceiling) for rate, ceiling in pairs if ceiling is not None]
         share = statistics.median(rate / ceiling.rate for rate, ceiling in known) if known else None
         reported[platform, task] = Headroom(share, known[0][1] if known else None)
     return reported
 
 
-def _best(found: Sequence[Ceiling], shape: FrameShape | None, trial: TrialRecord) -> tuple[float, Ceiling | None]:
+def _best(calibrated: Sequence[Ceiling], shape: FrameShape | None, trial: TrialRecord) -> tuple[float, Ceiling | None]:
     rated = [(forwarded_rate(point) or 0.0, index) for index, point in enumerate(trial.points or ())]
     rate, index = max(rated)
-    return rate, ceiling_of(found, shape, (trial.points or ())[index])
+    return rate, ceiling_of(calibrated, shape, (trial.points or ())[index])

@@ -98,7 +98,7 @@ def change_points(series: Sequence[Sequence[float]], level: float = LEVEL) -> li
     `level`: the chance that any change is told of any of these series where there is none.
     """
     least = fewest(len(series), level)
-    return [_searched(np.asarray(one, dtype=float), level, len(series), least) for one in series]
+    return [_searched(np.asarray(values, dtype=float), level, len(series), least) for values in series]
 
 
 def _searched(values: Array, level: float, family: int, least: int) -> Searched:
@@ -106,11 +106,11 @@ def _searched(values: Array, level: float, family: int, least: int) -> Searched:
         return Searched(None, None, False)
     correlation, error = _correlation(values), 1 / math.sqrt(len(values))
     taken = min(max(correlation + _CAUTION * error, 0.0), _MOST_CORRELATION)
-    found = _segmented(values, level / family, taken)
-    places = sorted(found)
+    p_values = _segmented(values, level / family, taken)
+    places = sorted(p_values)
     ends = [0, *places, len(values)]
     changes = [
-        _described(values[low:high], place - low, low, min(found[place] * family, 1.0))
+        _described(values[low:high], place - low, low, min(p_values[place] * family, 1.0))
         for low, place, high in (ends[at : at + 3] for at in range(len(places)))
     ]
     return Searched(tuple(changes), correlation, correlation > _ACCIDENT * error)
@@ -118,20 +118,20 @@ def _searched(values: Array, level: float, family: int, least: int) -> Searched:
 
 def _segmented(values: Array, part: float, correlation: float) -> dict[int, float]:
     """The places at which a series is split, each with its p-value; at this level, and with this correlation."""
-    found: dict[int, float] = {}
+    p_values: dict[int, float] = {}
     while True:
-        ends = [0, *sorted(found), len(values)]
+        ends = [0, *sorted(p_values), len(values)]
         stretches = [(low, high) for low, high in itertools.pairwise(ends) if high - low > 2 * LEAST]
         if not stretches:
-            return found
+            return p_values
         tested = []
         for low, high in stretches:
             p_value, place = _best(values[low:high], correlation, len(stretches) / part)
             tested.append((p_value * len(stretches), low + place))
         p_value, place = min(tested)
         if p_value > part:
-            return found
-        found[place] = max(p_value, *found.values(), 0.0)  # none is surer than that after which it was looked for
+            return p_values
+        p_values[place] = max(p_value, *p_values.values(), 0.0)  # none is surer than that after which it was looked for
 
 
 def _best(values: Array, correlation: float, rarity: float) -> tuple[float, int]:
@@ -157,11 +157,11 @@ def _chance(values: Array, rarity: float) -> float:
 
     It ends early where so many do that it decides nothing (Besag and Clifford 1991, Biometrika 78:301).
     """
-    wanted = math.ceil(_ORDERS * rarity)
+    orders = math.ceil(_ORDERS * rarity)
     statistic = float(_scan(values[None, :])[0][0])
     dice, tried, beyond = np.random.default_rng(len(values)), 0, 0
-    while tried < wanted and beyond < _ORDERS:
-        rows = min(wanted - tried, max(tried, _FIRST), max(_AT_ONCE // len(values), 1))
+    while tried < orders and beyond < _ORDERS:
+        rows = min(orders - tried, max(tried, _FIRST), max(_AT_ONCE // len(values), 1))
         shuffled = dice.permuted(np.tile(values, (rows, 1)), axis=1)
         beyond += int((_scan(shuffled)[0] >= statistic - _ROUNDING).sum())
         tried += rows
@@ -181,8 +181,8 @@ def _correlation(values: Array) -> float:
     stretches = [values[low:high] for low, high in itertools.pairwise(ends)]
     left = np.concatenate([stretch - stretch.mean() for stretch in stretches])
     squares = float((left**2).sum())
-    found = float((left[1:] * left[:-1]).sum()) / squares if squares > 0 else 0.0
-    return found + (len(stretches) * (1 + found) + 2 * found) / len(values)
+    correlation = float((left[1:] * left[:-1]).sum()) / squares if squares > 0 else 0.0
+    return correlation + (len(stretches) * (1 + correlation) + 2 * correlation) / len(values)
 
 
 def _scan(rows: Array) -> tuple[Array, NDArray[np.int64]]:

@@ -34,7 +34,7 @@ def _plain(value: Any) -> str:
     """A value of JSON in words: lists by commas, maps as JSON."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list | tuple) and all(isinstance(one, str | int | float) for one in value):
+    if isinstance(value, list | tuple) and all(isinstance(part, str | int | float) for part in value):
         return ", ".join(map(_plain, value)) or "none"
     if isinstance(value, Mapping | list | tuple):
         return json.dumps(value, sort_keys=True, default=list)
@@ -142,9 +142,9 @@ def _named(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> It
         yield from _one(f"{what} {name}", before.get(name), after.get(name))
 
 
-def _named_one(one: Mapping[str, Any] | None, key: str) -> str | None:
+def _named_one(part: Mapping[str, Any] | None, key: str) -> str | None:
     """What a part of a manifest calls itself; None where there is no such part."""
-    return None if one is None else str(one.get(key, "there"))
+    return None if part is None else str(part.get(key, "there"))
 
 
 def _of_agent(before: Manifest, after: Manifest) -> Iterator[Change]:
@@ -170,13 +170,13 @@ def _of_host(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
 
 def _of_platforms(before: Manifest, after: Manifest) -> Iterator[Change]:
     """Versions first, then what was asked of each. A version that is the host's kernel is told as the host's alone."""
-    was, now = ({one.label: one for one in manifest.platforms} for manifest in (before, after))
+    was, now = ({entry.label: entry for entry in manifest.platforms} for manifest in (before, after))
     labels = list(dict.fromkeys((*was, *now)))
     alike: dict[tuple[str | None, str | None], list[str]] = {}
     for label in labels:
-        one, other = was.get(label), now.get(label)
-        pair = (_version(one), _version(other))
-        if one and other and _is_kernel(one, before) and _is_kernel(other, after):
+        entry, other = was.get(label), now.get(label)
+        pair = (_version(entry), _version(other))
+        if entry and other and _is_kernel(entry, before) and _is_kernel(other, after):
             continue
         if pair[0] != pair[1]:
             alike.setdefault(pair, []).append(label)
@@ -236,7 +236,7 @@ def _of_image(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None)
 
 def _of_nested(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """Packages in the nested hosts that both have, and of what emulates them; the platforms tell where one is new."""
-    for kind in (one for one in before if one in after):
+    for kind in (name for name in before if name in after):
         was, now = before[kind], after[kind]
         for what, key in ((f"nested {kind}'s package", "packages"), (f"nested {kind}'s emulator", "emulator")):
             if isinstance(was.get(key), Mapping) and isinstance(now.get(key), Mapping):
@@ -247,17 +247,17 @@ def _of_nested(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[
 def _of_experiment(before: Manifest, after: Manifest) -> Iterator[Change]:
     """Its keys and what it measures; its text alone where none of these tells the difference."""
     was, now = before.experiment, after.experiment
-    found = [change for what, key in _EXPERIMENT for change in _field(f"experiment: {what}", key, was, now, _plain)]
+    changes = [change for what, key in _EXPERIMENT for change in _field(f"experiment: {what}", key, was, now, _plain)]
     for what in ("guest", "selection"):
         if isinstance(was.get(what), Mapping) and isinstance(now.get(what), Mapping):
             for key in was[what]:
                 words = _bytes if key.endswith("_bytes") else _plain
                 name = f"experiment: {what}'s {key.removesuffix('_bytes').replace('_', ' ')}"
-                found += _field(name, key, was[what], now[what], words)
-    found += _of_workloads(before, after)
-    yield from found
+                changes += _field(name, key, was[what], now[what], words)
+    changes += _of_workloads(before, after)
+    yield from changes
     text, other = was.get("text"), now.get("text")
-    if not found and text is not None and other is not None and not _platforms_differ(before, after):
+    if not changes and text is not None and other is not None and not _platforms_differ(before, after):
         yield from _one("experiment: its text (SHA-256)", text, other, _hash)
 
 
@@ -267,51 +267,51 @@ def _hash(text: Any) -> str:
 
 def _platforms_differ(before: Manifest, after: Manifest) -> bool:
     """Whether the two texts ask for other platforms, which is told with these."""
-    asked = [[(one.label, one.platform, one.parameters) for one in run.platforms] for run in (before, after)]
-    return asked[0] != asked[1]
+    was, now = ([(entry.label, entry.platform, entry.parameters) for entry in run.platforms] for run in (before, after))
+    return was != now
 
 
 def _of_workloads(before: Manifest, after: Manifest) -> Iterator[Change]:
     """Workloads and their sets of parameters, as they are planned; told by the parameters that tell sets apart."""
     was, now = _planned(before), _planned(after)
     for workload in dict.fromkeys((*was, *now)):
-        one, other = was.get(workload, {}), now.get(workload, {})
-        if one.keys() != other.keys():
-            telling = _telling((*one.values(), *other.values()))
-            yield Change(f"experiment: workload {workload}", _sets(one, telling), _sets(other, telling))
+        sets, other = was.get(workload, {}), now.get(workload, {})
+        if sets.keys() != other.keys():
+            telling = _telling((*sets.values(), *other.values()))
+            yield Change(f"experiment: workload {workload}", _sets(sets, telling), _sets(other, telling))
 
 
 def _planned(manifest: Manifest) -> dict[str, dict[str, Mapping[str, Any]]]:
     """By workload its sets of parameters, by their canonical text."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    sets: dict[str, dict[str, Mapping[str, Any]]] = {}
     for trial in manifest.plan.trials:
-        found.setdefault(trial.workload, {}).setdefault(canonical(trial.parameters), trial.parameters)
-    return found
+        sets.setdefault(trial.workload, {}).setdefault(canonical(trial.parameters), trial.parameters)
+    return sets
 
 
 def _telling(sets: Iterable[Mapping[str, Any]]) -> list[str]:
     """The parameters whose values are not the same in all sets."""
     values: dict[str, list[str]] = {}
     sets = list(sets)
-    for one in sets:
-        for key, value in one.items():
+    for parameters in sets:
+        for key, value in parameters.items():
             values.setdefault(key, []).append(_plain(value))
-    return [key for key, own in values.items() if len(set(own)) > 1 or len(own) < len(sets)]
+    return [key for key, texts in values.items() if len(set(texts)) > 1 or len(texts) < len(sets)]
 
 
-def _sets(own: Mapping[str, Mapping[str, Any]], telling: list[str]) -> str | None:
-    if not own:
+def _sets(sets: Mapping[str, Mapping[str, Any]], telling: list[str]) -> str | None:
+    if not sets:
         return None
     texts = [
-        ", ".join(f"{key.replace('_', ' ')} {_plain(one[key])}" for key in telling if key in one)
-        for one in own.values()
+        ", ".join(f"{key.replace('_', ' ')} {_plain(parameters[key])}" for key in telling if key in parameters)
+        for parameters in sets.values()
     ]
     return "; ".join(filter(None, texts)) or "measured"
 
 
 def _of_testbed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[Change]:
     if before is None or after is None:
-        was, now = ("hosts of its own" if one is not None else None for one in (before, after))
+        was, now = ("hosts of its own" if testbed is not None else None for testbed in (before, after))
         yield from _one("testbed", was, now)
         return
     for key in dict.fromkeys((*before, *after)):

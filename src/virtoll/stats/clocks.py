@@ -103,7 +103,7 @@ class ClockError:
 
 def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
     """A reading for every `ok` trial with marks, a guest's reading and an error estimate."""
-    found = []
+    readings = []
     for trial in trials:
         clock = trial.clock
         if trial.status != "ok" or clock is None or clock.guest is None or clock.error_estimate_ns is None:
@@ -111,7 +111,7 @@ def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
         outside = between_marks_ns(clock)
         if outside is None or outside <= 0:
             continue
-        found.append(
+        readings.append(
             ClockReading(
                 trial=trial.trial,
                 block=trial.block,
@@ -123,28 +123,28 @@ def clock_readings(trials: Sequence[TrialRecord]) -> tuple[ClockReading, ...]:
                 error_estimate_ns=clock.error_estimate_ns,
             )
         )
-    return tuple(found)
+    return tuple(readings)
 
 
 def clock_errors(readings: Sequence[ClockReading], platforms: Sequence[str]) -> tuple[ClockError, ...]:
     """One row for each platform that has readings, in the given order; `estimate` is the median of the trials' own."""
     rows = []
     for platform in platforms:
-        own = tuple(reading for reading in readings if reading.platform == platform)
-        if own:
-            errors = [reading.error for reading in own]
-            slope, why = _slope(own)
+        platform_readings = tuple(reading for reading in readings if reading.platform == platform)
+        if platform_readings:
+            errors = [reading.error for reading in platform_readings]
+            slope, why = _slope(platform_readings)
             rows.append(
                 ClockError(
                     platform=platform,
-                    readings=own,
+                    readings=platform_readings,
                     slope=slope,
                     why_no_slope=why,
                     median=statistics.median(errors),
                     low=min(errors),
                     high=max(errors),
-                    estimate=statistics.median(reading.estimate for reading in own),
-                    within=sum(reading.within for reading in own),
+                    estimate=statistics.median(reading.estimate for reading in platform_readings),
+                    within=sum(reading.within for reading in platform_readings),
                 )
             )
     return tuple(rows)
@@ -163,9 +163,9 @@ def _slope(readings: Sequence[ClockReading]) -> tuple[ClockSlope | None, str]:
     # Over the guest's durations: the outside ones have the marks' noise, with the other sign than the differences, so
     # that trials of one length would pull the slope towards -1.
     slope, marks_ns, *interval = theil_sen(differences, [reading.guest_ns for reading in taken])
-    if any(one >= 1 for one in (slope, *interval)):
+    if any(bound >= 1 for bound in (slope, *interval)):
         return None, "the guest's clock runs on where the outside clock stands still: they do not go together"
-    rate, low, high = (one / (1 - one) for one in (slope, *interval))  # of the outside durations
+    rate, low, high = (bound / (1 - bound) for bound in (slope, *interval))  # of the outside durations
     return ClockSlope(rate, low, high, marks_ns), ""
 
 

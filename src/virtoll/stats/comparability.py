@@ -16,12 +16,12 @@ class Identity:
     unit: str | None
 
 
-def why_incomparable(one: Identity, other: Identity) -> str | None:
+def why_incomparable(identity: Identity, other: Identity) -> str | None:
     """The first reason why two results must not be compared, or None when they may."""
     pairs = (
-        ("other host", one.host_fingerprint, other.host_fingerprint),
-        ("other build of the agent", one.agent_sha256, other.agent_sha256),
-        ("other unit", one.unit, other.unit),
+        ("other host", identity.host_fingerprint, other.host_fingerprint),
+        ("other build of the agent", identity.agent_sha256, other.agent_sha256),
+        ("other unit", identity.unit, other.unit),
     )
     for what, mine, theirs in pairs:
         if mine is not None and theirs is not None and mine != theirs:
@@ -42,12 +42,12 @@ def machine_of(host: Mapping[str, Any]) -> tuple[str, ...]:
 
 def agents_by_platform(boots: Iterable[BootRecord]) -> dict[str, frozenset[str]]:
     """Hashes of the agent's binary as measured inside the guests, by platform."""
-    found: dict[str, set[str]] = {}
+    agents: dict[str, set[str]] = {}
     for boot in boots:
-        own = found.setdefault(boot.platform, set())
+        hashes = agents.setdefault(boot.platform, set())
         if boot.facts and isinstance(boot.facts.get("agent_sha256"), str):
-            own.add(boot.facts["agent_sha256"])
-    return {platform: frozenset(hashes) for platform, hashes in found.items()}
+            hashes.add(boot.facts["agent_sha256"])
+    return {platform: frozenset(hashes) for platform, hashes in agents.items()}
 
 
 def why_platform_incomparable(agents: dict[str, frozenset[str]], platform: str, baseline: str) -> str | None:
@@ -59,9 +59,9 @@ def why_platform_incomparable(agents: dict[str, frozenset[str]], platform: str, 
     return next(
         (
             reason
-            for one in mine
+            for agent in mine
             for other in theirs
-            if (reason := why_incomparable(Identity(None, one, None), Identity(None, other, None)))
+            if (reason := why_incomparable(Identity(None, agent, None), Identity(None, other, None)))
         ),
         None,
     )
@@ -75,10 +75,10 @@ def unlike_facts(boots: Iterable[BootRecord], platform: str, baseline: str) -> t
 
     A baseline that limits no memory is not told: the bare host never does. None where one of both was never started.
     """
-    found: dict[str, set[str]] = {}
+    mismatches: dict[str, set[str]] = {}
     for boot in boots:
-        found.setdefault(boot.platform, set()).update(text.partition(":")[0] for text in boot.mismatches)
-    if platform not in found or baseline not in found:
+        mismatches.setdefault(boot.platform, set()).update(text.partition(":")[0] for text in boot.mismatches)
+    if platform not in mismatches or baseline not in mismatches:
         return ()
-    own, base = found[platform], found[baseline]
-    return tuple(name for name in _MUST_BE_EQUAL if name in own - base or (name != "memory" and name in base - own))
+    facts, base = mismatches[platform], mismatches[baseline]
+    return tuple(name for name in _MUST_BE_EQUAL if name in facts - base or (name != "memory" and name in base - facts))

@@ -79,8 +79,8 @@ class Comparison:
 def round_values(observations: Iterable[Observation]) -> dict[tuple[int, int], float]:
     """The median of the log values of each block and round, by (block, round)."""
     rounds: dict[tuple[int, int], list[float]] = {}
-    for one in observations:
-        rounds.setdefault((one.block, one.round), []).append(math.log(one.value))
+    for observation in observations:
+        rounds.setdefault((observation.block, observation.round), []).append(math.log(observation.value))
     return {key: median(values) for key, values in rounds.items()}
 
 
@@ -92,10 +92,10 @@ def paired_shares(
     A round's share is the platform's value against the median of the host's entries of that round; a block's is the
     median over its rounds. Medians are of logarithms, so that of two entries is their geometric mean.
     """
-    own, base = round_values(platform), round_values(host)
+    values, base = round_values(platform), round_values(host)
     sign = 1 if task.metric.better == "higher" else -1
     blocks: dict[int, list[float]] = {}
-    for key, value in own.items():
+    for key, value in values.items():
         if key in base:
             blocks.setdefault(key[0], []).append(sign * (value - base[key]))
     return tuple((block, math.exp(median(logs))) for block, logs in sorted(blocks.items()))
@@ -104,7 +104,7 @@ def paired_shares(
 def compare(
     task: Task,
     platform: str,
-    own: Sequence[Observation],
+    observations: Sequence[Observation],
     host: Sequence[Observation],
     why_not: str | None,
     caveat: str | None = None,
@@ -113,7 +113,7 @@ def compare(
 
     `share` is the geometric mean over blocks. With a `caveat` the ratio is reported, and that it is no result.
     """
-    pairs = paired_shares(task, own, host)
+    pairs = paired_shares(task, observations, host)
     if not pairs:
         reason = why_not or "no round has both a valid value of the platform and one of the baseline"
         return Comparison(platform, task, Verdict.NOT_MEASURED, reason=reason, caveat=caveat)
@@ -132,25 +132,25 @@ def logs_of(pairs: Sequence[tuple[_Key, float]]) -> Mapping[_Key, float]:
     return {key: math.log(share) for key, share in pairs}
 
 
-def by_host(one: Comparison, host_of: Mapping[int, str]) -> Comparison:
+def by_host(comparison: Comparison, host_of: Mapping[int, str]) -> Comparison:
     """The comparison with its hosts' shares, and their geometric mean as its share; as it is in a run of one host.
 
     ``host_of``: which host measured each block, none in a run of one host. Each host counts once, however many blocks
     it has: what makes a host unlike others is in all of its blocks.
     """
-    if not host_of or not one.pairs:
-        return one
-    means = means_by_host(logs_of(one.pairs), host_of)
+    if not host_of or not comparison.pairs:
+        return comparison
+    means = means_by_host(logs_of(comparison.pairs), host_of)
     hosts = tuple((host, math.exp(mean)) for host, mean in means.items())
-    told = replace(one, hosts=hosts, share=math.exp(statistics.fmean(means.values())))
-    if len(hosts) == 1 and told.verdict is Verdict.UNKNOWN and told.caveat is None:
-        return replace(told, reason="only one host has both values: no interval over hosts, no verdict")
-    return told
+    over_hosts = replace(comparison, hosts=hosts, share=math.exp(statistics.fmean(means.values())))
+    if len(hosts) == 1 and over_hosts.verdict is Verdict.UNKNOWN and over_hosts.caveat is None:
+        return replace(over_hosts, reason="only one host has both values: no interval over hosts, no verdict")
+    return over_hosts
 
 
 def means_by_host(logs: Mapping[int, float], host_of: Mapping[int, str]) -> dict[str, float]:
     """Of logarithms by block, the mean of each host's."""
-    found: dict[str, list[float]] = {}
+    groups: dict[str, list[float]] = {}
     for block, value in logs.items():
-        found.setdefault(host_of[block], []).append(value)
-    return {host: statistics.fmean(values) for host, values in found.items()}
+        groups.setdefault(host_of[block], []).append(value)
+    return {host: statistics.fmean(values) for host, values in groups.items()}

@@ -54,29 +54,29 @@ class ThroughputRow:
     @property
     def conditional_throughput(self) -> float | None:
         """The median over the blocks that have a lower bound; None where no block has one."""
-        known = [one.conditional_throughput_frames_per_second for one in self.found]
+        known = [goal.conditional_throughput_frames_per_second for goal in self.found]
         return _median([rate for rate in known if rate is not None])
 
     @property
     def lower(self) -> float | None:
         """The median lower bound; None where no block has one."""
-        return _median([one.lower.rate_frames_per_second for one in self.found if one.lower])
+        return _median([goal.lower.rate_frames_per_second for goal in self.found if goal.lower])
 
     @property
     def upper(self) -> float | None:
         """The median upper bound; None where a block has none, since the middle one is then not known."""
-        known = [one.upper.rate_frames_per_second for one in self.found if one.upper]
+        known = [goal.upper.rate_frames_per_second for goal in self.found if goal.upper]
         return _median(known) if len(known) == len(self.found) else None
 
     @property
     def ended(self) -> tuple[str, ...]:
         """How the searches ended, each way once."""
-        return tuple(dict.fromkeys(one.ended for one in self.found))
+        return tuple(dict.fromkeys(goal.ended for goal in self.found))
 
     @property
     def trial_ns(self) -> tuple[int, ...]:
         """The lengths of the trials at the bounds, in ascending order."""
-        bounds = [bound for one in self.found for bound in (one.lower, one.upper) if bound]
+        bounds = [bound for goal in self.found for bound in (goal.lower, goal.upper) if bound]
         return tuple(sorted({bound.trial_ns for bound in bounds}))
 
 
@@ -111,14 +111,14 @@ def _goals() -> TypeAdapter[tuple[GoalFound, ...]]:
 
 def throughput_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[ThroughputRow, ...]:
     """One row for each platform, set of parameters and goal."""
-    found: dict[tuple[str, Task], list[GoalFound]] = {}
+    groups: dict[tuple[str, Task], list[GoalFound]] = {}
     searches = [trial for trial in trials if trial.workload == _WORKLOAD]
     for task in tasks:
         for trial in searches:
             if task.is_of(trial):
-                own = [goal for goal in goals_of(trial) if goal.name == task.metric.name]
-                found.setdefault((trial.platform, task), []).extend(own)
-    return tuple(ThroughputRow(platform, task, tuple(own)) for (platform, task), own in found.items() if own)
+                goals = [goal for goal in goals_of(trial) if goal.name == task.metric.name]
+                groups.setdefault((trial.platform, task), []).extend(goals)
+    return tuple(ThroughputRow(platform, task, tuple(goals)) for (platform, task), goals in groups.items() if goals)
 
 
 def delays_below(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[DelayBelow, ...]:
@@ -129,38 +129,38 @@ def delays_below(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
         for trial in searches:
             if task.metric.name != "pdr" or not task.is_of(trial):
                 continue
-            for asked in (trial.result or {}).get("delays", ()):
-                point = (trial.points or ())[asked["point"]]
+            for entry in (trial.result or {}).get("delays", ()):
+                point = (trial.points or ())[entry["point"]]
                 rate = (point.intended_rate_frames_per_second or 0.0) * len(point.sources)
-                key = (trial.platform, task, asked["share_of_pdr"])
+                key = (trial.platform, task, entry["share_of_pdr"])
                 for sink in point.sink.per_source:
                     if sink.delay_ns is not None and sink.delay_ns.histogram:
                         groups.setdefault(key, []).append((rate, sink.delay_ns, sink.lost_frames))
     return tuple(
         DelayBelow(
             *key,
-            rate=statistics.median(rate for rate, _, _ in own),
-            percentiles_ns=pooled_percentiles([delay for _, delay, _ in own], PERCENTILES),
-            samples=sum(delay.count for _, delay, _ in own),
-            lost_frames=sum(lost for _, _, lost in own),
+            rate=statistics.median(rate for rate, _, _ in measured),
+            percentiles_ns=pooled_percentiles([delay for _, delay, _ in measured], PERCENTILES),
+            samples=sum(delay.count for _, delay, _ in measured),
+            lost_frames=sum(lost for _, _, lost in measured),
         )
-        for key, own in groups.items()
+        for key, measured in groups.items()
     )
 
 
 def pooled_percentiles(distributions: Sequence[Distribution], shares: Sequence[float]) -> tuple[int, ...]:
     """Percentiles of several histograms together, ns: the largest value of the bucket that holds each."""
     counts: dict[int, int] = {}
-    for one in distributions:
-        for value, count in one.histogram or ():
+    for distribution in distributions:
+        for value, count in distribution.histogram or ():
             counts[value] = counts.get(value, 0) + count
-    total, passed, wanted = sum(counts.values()), 0, sorted(shares)
-    found: list[int] = []
+    total, passed, ascending = sum(counts.values()), 0, sorted(shares)
+    percentiles: list[int] = []
     for value in sorted(counts):
         passed += counts[value]
-        while len(found) < len(wanted) and passed >= wanted[len(found)] * total:
-            found.append(value)
-    return tuple(found)
+        while len(percentiles) < len(ascending) and passed >= ascending[len(percentiles)] * total:
+            percentiles.append(value)
+    return tuple(percentiles)
 
 
 def _median(values: Sequence[float]) -> float | None:

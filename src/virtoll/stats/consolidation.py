@@ -56,9 +56,9 @@ def consolidations(records: Sequence[ConsolidationRecord]) -> tuple[Consolidatio
     for platform in dict.fromkeys(record.platform for record in records):
         every = [record for record in records if record.platform == platform]
         begins = max((place for place, record in enumerate(every) if record.step == 1), default=0)
-        own = every[begins:]  # a series that was broken off is begun anew
-        started = tuple(record for record in own if record.status == "ok")
-        ended = [record.reason for record in own if record.status != "ok"]
+        series = every[begins:]  # a series that was broken off is begun anew
+        started = tuple(record for record in series if record.status == "ok")
+        ended = [record.reason for record in series if record.status != "ok"]
         rows.append(
             Consolidation(
                 platform,

@@ -29,19 +29,19 @@ def cpu_cells(tasks: Sequence[Task], trials: Iterable[TrialRecord]) -> CpuCells:
 
     `trials`: those of the guest alone, and of the guest beside others.
     """
-    own: dict[tuple[str, str], Task] = {}
+    cpu_tasks: dict[tuple[str, str], Task] = {}
     for task in tasks:
         if task.shape is None:
             metric = replace(task.metric, name=NAME, unit=UNIT, better="lower", source="host_cpu", primary=False)
-            own.setdefault((task.workload, task.parameters), replace(task, metric=metric))
+            cpu_tasks.setdefault((task.workload, task.parameters), replace(task, metric=metric))
     groups: dict[tuple[str, Task, str], list[Observation]] = {}
     for position, trial in enumerate(trials):
-        found = own.get((trial.workload, canonical(trial.parameters)))
+        cpu_task = cpu_tasks.get((trial.workload, canonical(trial.parameters)))
         used = cpus_used(trial.host_cpu)
-        if found is None or trial.status != "ok" or not used:
+        if cpu_task is None or trial.status != "ok" or not used:
             continue
         condition = trial.condition.label if trial.condition is not None else ALONE
-        value = Observation(found, trial.platform, trial.trial, trial.block, position, used, round=trial.round)
-        groups.setdefault((trial.platform, found, condition), []).append(value)
+        value = Observation(cpu_task, trial.platform, trial.trial, trial.block, position, used, round=trial.round)
+        groups.setdefault((trial.platform, cpu_task, condition), []).append(value)
     cells = {key: summarise(group) for key, group in groups.items()}
-    return CpuCells(tuple(own.values()), cells)
+    return CpuCells(tuple(cpu_tasks.values()), cells)

@@ -28,11 +28,11 @@ def detectable(comparisons: Sequence[Comparison], families: Mapping[str, str]) -
 
     `families`: by platform, its label to the family.
     """
-    found: dict[tuple[str, MetricRecord], list[float]] = {}
-    for one in comparisons:
-        if one.smallest is not None:
-            found.setdefault((families[one.platform], one.task.metric), []).append(one.smallest)
+    factors: dict[tuple[str, MetricRecord], list[float]] = {}
+    for comparison in comparisons:
+        if comparison.smallest is not None:
+            factors.setdefault((families[comparison.platform], comparison.task.metric), []).append(comparison.smallest)
     return tuple(
-        Detectable(family, metric, statistics.median(own), min(own), max(own), len(own))
-        for (family, metric), own in found.items()
+        Detectable(family, metric, statistics.median(smallest), min(smallest), max(smallest), len(smallest))
+        for (family, metric), smallest in factors.items()
     )

@@ -38,15 +38,15 @@ class Drift:
 
 def ordered_values(cells: Iterable[CellSummary]) -> tuple[OrderedValue, ...]:
     """All values of cells with at least two blocks, in the order measured."""
-    found = []
+    values = []
     for cell in cells:
         if cell.blocks < 2:
             continue
         for observation in cell.observations:
             ratio = observation.value / cell.median
             higher = observation.task.metric.better == "higher"
-            found.append(OrderedValue(observation, ratio if higher else 1 / ratio, observation.trial in cell.outliers))
-    return tuple(sorted(found, key=lambda value: (value.observation.position, value.observation.trial)))
+            values.append(OrderedValue(observation, ratio if higher else 1 / ratio, observation.trial in cell.outliers))
+    return tuple(sorted(values, key=lambda value: (value.observation.position, value.observation.trial)))
 
 
 def drift(values: Sequence[OrderedValue]) -> Drift | None:
@@ -57,8 +57,9 @@ def drift(values: Sequence[OrderedValue]) -> Drift | None:
     """
     cells: dict[int, dict[tuple[str, Task], list[float]]] = {}
     for value in values:
-        own = value.observation
-        cells.setdefault(own.block, {}).setdefault((own.platform, own.task), []).append(math.log(value.relative))
+        observation = value.observation
+        cell = observation.platform, observation.task
+        cells.setdefault(observation.block, {}).setdefault(cell, []).append(math.log(value.relative))
     means = [statistics.fmean(median(logs) for logs in cells[block].values()) for block in sorted(cells)]
     if len(means) < DRIFT_FROM:
         return None

@@ -98,9 +98,9 @@ class Equivalence:
     without_facts: tuple[str, ...]
     mismatches: tuple[tuple[str, str], ...]
 
-    def pair(self, one: str, other: str) -> PairCount | None:
+    def pair(self, platform: str, other: str) -> PairCount | None:
         """The count of a pair, in either order."""
-        return next((pair for pair in self.pairs if {pair.one, pair.other} == {one, other}), None)
+        return next((pair for pair in self.pairs if {pair.one, pair.other} == {platform, other}), None)
 
 
 def equivalence(boots: Sequence[BootRecord], platforms: Sequence[str]) -> Equivalence:
@@ -111,7 +111,7 @@ def equivalence(boots: Sequence[BootRecord], platforms: Sequence[str]) -> Equiva
         _flags_against(facts, known)
     names = list(dict.fromkeys(name for platform in known for name in facts[platform]))
     rows = tuple(_row(name, {platform: facts[platform].get(name) for platform in known}) for name in names)
-    pairs = tuple(_pair(one, other, rows) for index, one in enumerate(known) for other in known[index + 1 :])
+    pairs = tuple(_pair(platform, other, rows) for index, platform in enumerate(known) for other in known[index + 1 :])
     mismatches = dict.fromkeys((boot.platform, text) for boot in boots for text in boot.mismatches)
     without = tuple(platform for platform in platforms if not facts[platform])
     return Equivalence(known, rows, pairs, without, tuple(mismatches))
@@ -129,13 +129,13 @@ def likeness(values: Sequence[str | None]) -> Likeness:
     return Likeness.UNKNOWN if None in values else Likeness.EQUAL
 
 
-def _pair(one: str, other: str, rows: Iterable[FactRow]) -> PairCount:
+def _pair(platform: str, other: str, rows: Iterable[FactRow]) -> PairCount:
     names: dict[Likeness, list[str]] = {kind: [] for kind in Likeness}
     for row in rows:
-        values = [row.values[one], row.values[other]]
+        values = [row.values[platform], row.values[other]]
         names[likeness(values) if None not in values else Likeness.UNKNOWN].append(row.name)
     different, same, unknown = (tuple(names[kind]) for kind in (Likeness.DIFFERENT, Likeness.EQUAL, Likeness.UNKNOWN))
-    return PairCount(one, other, different, same, unknown)
+    return PairCount(platform, other, different, same, unknown)
 
 
 def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
@@ -180,17 +180,17 @@ def _flat(facts: Mapping[str, Any], boot: BootRecord, macs: frozenset[str] | Non
     flags = facts.get("cpu_flags")
     flat["CPU flags"] = " ".join(sorted(flags)) if flags else None
     interfaces = [
-        one
-        for one in facts.get("interfaces") or ()
-        if one.get("name") != "lo" and (macs is None or one.get("mac") in macs)
+        interface
+        for interface in facts.get("interfaces") or ()
+        if interface.get("name") != "lo" and (macs is None or interface.get("mac") in macs)
     ]
     flat["interfaces"] = str(len(interfaces))
-    flat["MTU"] = _set(one.get("mtu") for one in interfaces)
-    flat["driver"] = _set(one.get("driver") for one in interfaces)
-    flat["link speed, Mbit/s"] = _set(one.get("speed_mbit") for one in interfaces)
-    offloads = sorted({name for one in interfaces for name in one.get("offloads") or {}})
+    flat["MTU"] = _set(interface.get("mtu") for interface in interfaces)
+    flat["driver"] = _set(interface.get("driver") for interface in interfaces)
+    flat["link speed, Mbit/s"] = _set(interface.get("speed_mbit") for interface in interfaces)
+    offloads = sorted({name for interface in interfaces for name in interface.get("offloads") or {}})
     for name in offloads:
-        flat[f"offload {name}"] = _set((one.get("offloads") or {}).get(name) for one in interfaces)
+        flat[f"offload {name}"] = _set((interface.get("offloads") or {}).get(name) for interface in interfaces)
     for name, value in sorted((facts.get("sysctls") or {}).items()):
         flat[f"sysctl {name}"] = _text(value, None)
     return flat
@@ -216,9 +216,9 @@ def _flags_against(facts: dict[str, dict[str, str | None]], known: Sequence[str]
         text = facts[platform].get("CPU flags")
         if text is None:
             continue
-        own = set(text.split())
-        more, less = sorted(own - base), sorted(base - own)
-        parts = [f"{len(own)} flags"]
+        flags = set(text.split())
+        more, less = sorted(flags - base), sorted(base - flags)
+        parts = [f"{len(flags)} flags"]
         if more:
             parts.append("+ " + " ".join(more))
         if less:

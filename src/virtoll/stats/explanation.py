@@ -66,24 +66,24 @@ def explanations(
     observed: Sequence[ObservedTrial], tasks: Sequence[Task], platforms: Sequence[str], baseline: str | None
 ) -> tuple[Explanation, ...]:
     """One for each workload and platform that was observed, in the order of the tasks; the baseline's own first."""
-    latest = {(*_cell(one), one.repetition): one for one in observed}
+    latest = {(*_cell(trial), trial.repetition): trial for trial in observed}
     cells: dict[tuple[str, str], dict[str, list[ObservedTrial]]] = {}
-    for (platform, workload, parameters, _), one in latest.items():
-        cells.setdefault((workload, parameters), {}).setdefault(platform, []).append(one)
+    for (platform, workload, parameters, _), trial in latest.items():
+        cells.setdefault((workload, parameters), {}).setdefault(platform, []).append(trial)
     order = {(task.workload, task.parameters): place for place, task in reversed(list(enumerate(tasks)))}
     places = {label: place for place, label in enumerate(platforms)}
-    found = []
-    for cell in sorted(cells, key=lambda one: (order.get(one, len(order)), one)):
-        own = cells[cell]
-        names = sorted(own, key=lambda name: (name != baseline, places.get(name, len(places))))
+    rows = []
+    for cell in sorted(cells, key=lambda key: (order.get(key, len(order)), key)):
+        trials = cells[cell]
+        names = sorted(trials, key=lambda name: (name != baseline, places.get(name, len(places))))
         title = tasks[order[cell]].work if cell in order else cell[0]
-        against = _values(own[baseline]) if baseline in own else None
-        found += [_explanation(name, cell, title, own[name], None if name == baseline else against) for name in names]
-    return tuple(found)
+        against = _values(trials[baseline]) if baseline in trials else None
+        rows += [_explanation(name, cell, title, trials[name], None if name == baseline else against) for name in names]
+    return tuple(rows)
 
 
-def _cell(one: ObservedTrial) -> tuple[str, str, str]:
-    return one.platform, one.workload, canonical(one.parameters)
+def _cell(trial: ObservedTrial) -> tuple[str, str, str]:
+    return trial.platform, trial.workload, canonical(trial.parameters)
 
 
 _Values = dict[str, dict[int, float]]
@@ -93,33 +93,33 @@ def _explanation(
     platform: str, cell: tuple[str, str], title: str, trials: Sequence[ObservedTrial], against: _Values | None
 ) -> Explanation:
     values = _values(trials)
-    counted = [_counted(name, own, (against or {}).get(name)) for name, own in values.items()]
-    compared = [(one, one.difference.interval) for one in counted if one.difference is not None]
-    uncounted = {name: why for one in trials for name, why in one.uncounted.items() if name not in values}
+    counted = [_counted(name, by_repetition, (against or {}).get(name)) for name, by_repetition in values.items()]
+    compared = [(count, count.difference.interval) for count in counted if count.difference is not None]
+    uncounted = {name: why for trial in trials for name, why in trial.uncounted.items() if name not in values}
     return Explanation(
         platform=platform,
         workload=cell[0],
         parameters=cell[1],
         title=title,
-        unit="job" if any(one.jobs is not None for one in trials) else "frame",
-        trials=sum(one.status == "ok" for one in trials),
-        different=tuple(sorted((one for one, _ in compared if one.is_certain), key=_largest_first)),
-        single=tuple(sorted((one for one, interval in compared if interval is None), key=_largest_first)),
-        open=tuple(one for one, interval in compared if interval is not None and not one.is_certain),
-        only_here=tuple(sorted((one for one in counted if one.difference is None), key=_largest_first)),
+        unit="job" if any(trial.jobs is not None for trial in trials) else "frame",
+        trials=sum(trial.status == "ok" for trial in trials),
+        different=tuple(sorted((count for count, _ in compared if count.is_certain), key=_largest_first)),
+        single=tuple(sorted((count for count, interval in compared if interval is None), key=_largest_first)),
+        open=tuple(count for count, interval in compared if interval is not None and not count.is_certain),
+        only_here=tuple(sorted((count for count in counted if count.difference is None), key=_largest_first)),
         uncounted=uncounted,
-        lost=tuple(dict.fromkeys(one.reason or one.status for one in trials if one.status != "ok")),
+        lost=tuple(dict.fromkeys(trial.reason or trial.status for trial in trials if trial.status != "ok")),
     )
 
 
 def _values(trials: Sequence[ObservedTrial]) -> _Values:
     """By counter and repetition."""
-    found: _Values = {}
-    for one in trials:
-        if one.status == "ok":
-            for name, value in per_unit(one).items():
-                found.setdefault(name, {})[one.repetition] = value
-    return found
+    values: _Values = {}
+    for trial in trials:
+        if trial.status == "ok":
+            for name, value in per_unit(trial).items():
+                values.setdefault(name, {})[trial.repetition] = value
+    return values
 
 
 def per_unit(trial: ObservedTrial) -> dict[str, float]:
@@ -130,7 +130,7 @@ def per_unit(trial: ObservedTrial) -> dict[str, float]:
     units = trial.jobs
     if units is None:
         frames = [span.forwarded_frames for span in trial.spans]
-        units = sum(one for one in frames if one is not None) if None not in frames else 0
+        units = sum(count for count in frames if count is not None) if None not in frames else 0
     if not units or not trial.spans:
         return {}
     named = [set(span.before.counted) & set(span.after.counted) for span in trial.spans]
@@ -142,18 +142,18 @@ def per_unit(trial: ObservedTrial) -> dict[str, float]:
     }
 
 
-def _counted(name: str, own: Mapping[int, float], against: Mapping[int, float] | None) -> Counted:
-    pairs = sorted(set(own) & set(against or {}))
-    differences = [own[one] - (against or {})[one] for one in pairs]
+def _counted(name: str, by_repetition: Mapping[int, float], against: Mapping[int, float] | None) -> Counted:
+    pairs = sorted(set(by_repetition) & set(against or {}))
+    differences = [by_repetition[repetition] - (against or {})[repetition] for repetition in pairs]
     return Counted(
         name=name,
-        each=statistics.fmean(own.values()),
+        each=statistics.fmean(by_repetition.values()),
         baseline=statistics.fmean(against.values()) if against else None,
         difference=student(differences) if differences else None,
-        trials=len(pairs) or len(own),
+        trials=len(pairs) or len(by_repetition),
     )
 
 
-def _largest_first(one: Counted) -> tuple[int, float]:
-    size = one.each if one.difference is None else one.difference.value
-    return _KINDS[counter(one.name)[0].unit], -abs(size)
+def _largest_first(count: Counted) -> tuple[int, float]:
+    size = count.each if count.difference is None else count.difference.value
+    return _KINDS[counter(count.name)[0].unit], -abs(size)

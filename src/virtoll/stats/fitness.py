@@ -84,9 +84,9 @@ def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any], *, m
     values = _quantities(_sessions(samples) if merged else [samples], host)
     findings = tuple(_find(threshold, values.get(threshold.name)) for threshold in THRESHOLDS)
     reasons = [
-        _reason(one.threshold, one.value, host)
-        for one in findings
-        if one.value is not None and one.level in (FitnessLevel.DEGRADED, FitnessLevel.UNFIT)
+        _reason(finding.threshold, finding.value, host)
+        for finding in findings
+        if finding.value is not None and finding.level in (FitnessLevel.DEGRADED, FitnessLevel.UNFIT)
     ]
     levels = {finding.level for finding in findings}
     if len(samples) < 2:
@@ -118,13 +118,13 @@ def _reason(threshold: Threshold, value: float, host: Mapping[str, Any]) -> str:
 
 def _sessions(samples: Sequence[FitnessRecord]) -> list[Sequence[FitnessRecord]]:
     """The samples of each time that something was measured: the first of each is before any trial."""
-    begins = [place for place, one in enumerate(samples) if one.after_trial is None and place]
+    begins = [place for place, sample in enumerate(samples) if sample.after_trial is None and place]
     return [samples[begin:end] for begin, end in itertools.pairwise([0, *begins, len(samples)])]
 
 
 def _quantities(sessions: Sequence[Sequence[FitnessRecord]], host: Mapping[str, Any]) -> dict[str, float | None]:
     """Each threshold's value by name; None where this host did not give it."""
-    samples = [one for session in sessions for one in session]
+    samples = [sample for session in sessions for sample in session]
 
     def growth(of: Callable[[FitnessRecord], float | None]) -> float | None:
         known = [grown for session in sessions if (grown := _growth(session, of)) is not None]
@@ -141,7 +141,7 @@ def _quantities(sessions: Sequence[Sequence[FitnessRecord]], host: Mapping[str, 
     memory = growth(lambda sample: sample.pressure.memory_some_us if sample.pressure else None)
     disk = growth(lambda sample: sample.pressure.io_some_us if sample.pressure else None)
     loads = [session[0].load_1m for session in sessions if session]
-    load = max((one for one in loads if one is not None), default=None)
+    load = max((sampled for sampled in loads if sampled is not None), default=None)
     available = [sample.memory_available_bytes for sample in samples if sample.memory_available_bytes is not None]
     cpus, installed = host.get("cpus"), host.get("memory_bytes")
     return {

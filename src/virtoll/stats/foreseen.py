@@ -31,16 +31,16 @@ def foreseen(
 
     if blocks < 2:
         raise ValueError(f"{blocks} block has no standard error: at least 2 are needed")
-    found: dict[Task, list[float]] = {}
+    factors: dict[Task, list[float]] = {}
     for primary in (True, False):
-        own = [one for one in comparisons if one.task.metric.primary is primary]
-        beside = [one for one in control if one.task.metric.primary is primary]
-        errors = standard_errors(own, beside)
-        tested = [one for one in own if (one.platform, one.task) in errors]
-        for one in tested:
-            error, df = errors[one.platform, one.task]
-            count = len(one.independent)
+        compared = [comparison for comparison in comparisons if comparison.task.metric.primary is primary]
+        beside = [comparison for comparison in control if comparison.task.metric.primary is primary]
+        errors = standard_errors(compared, beside)
+        tested = [comparison for comparison in compared if (comparison.platform, comparison.task) in errors]
+        for comparison in tested:
+            error, df = errors[comparison.platform, comparison.task]
+            count = len(comparison.independent)
             ahead = df * (blocks - 1) / (count - 1)
             needed = float(stdtrit(ahead, 1 - level / (2 * (family or len(tested)))) + stdtrit(ahead, POWER))
-            found.setdefault(one.task, []).append(needed * error * math.sqrt(count / blocks))
-    return {task: math.exp(min(statistics.median(logs), 700.0)) for task, logs in found.items()}
+            factors.setdefault(comparison.task, []).append(needed * error * math.sqrt(count / blocks))
+    return {task: math.exp(min(statistics.median(logs), 700.0)) for task, logs in factors.items()}

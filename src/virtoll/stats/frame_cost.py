@@ -54,23 +54,23 @@ def _frame_cost(
     calibrations: Sequence[CalibrationRecord],
 ) -> FrameCost:
     cpus = _cpus(points[-1], forwarding)
-    own = slope(points, cpus)
-    if own is None:
+    cost = slope(points, cpus)
+    if cost is None:
         return FrameCost(None, "more than 5 % of the frames were lost, or the idle time of a CPU is not known")
     instrument = _instrument(trial.parameters, points[-1], cpus, calibrations)
     if instrument is None:
-        return FrameCost(None, "what generator and sink cost with nothing between was not measured", own)
-    value = own - instrument
+        return FrameCost(None, "what generator and sink cost with nothing between was not measured", cost)
+    value = cost - instrument
     if value <= 0:
-        return FrameCost(None, "it is no more than what generator and sink cost with nothing between", own, instrument)
-    return FrameCost(value, own=own, instrument=instrument)
+        return FrameCost(None, "it is no more than what generator and sink cost with nothing between", cost, instrument)
+    return FrameCost(value, own=cost, instrument=instrument)
 
 
 def _cpus(point: Point, forwarding: Collection[int] | None) -> frozenset[int]:
     """Over which CPUs to sum up; none where none was read."""
     if point.cpu is None or point.cpu.idle is None:
         return frozenset()
-    read = frozenset(one.cpu for one in point.cpu.idle)
+    read = frozenset(reading.cpu for reading in point.cpu.idle)
     others = {*(point.cpu.generator_cores or ()), point.cpu.sink_core}
     apart = forwarding is not None and read.issuperset(forwarding) and others.isdisjoint(forwarding)
     return frozenset(forwarding) if forwarding is not None and apart else read
@@ -83,7 +83,7 @@ def slope(points: Sequence[Point], cpus: Collection[int]) -> float | None:
     any, and where more than 5 % of the frames did not arrive.
     """
     slopes = [_slope(few, many, cpus) for few, many in zip(points[::2], points[1::2], strict=True)]
-    known = [one for one in slopes if one is not None]
+    known = [estimate for estimate in slopes if estimate is not None]
     return statistics.median(known) if known else None
 
 
@@ -96,13 +96,13 @@ def _slope(few: Point, many: Point, cpus: Collection[int]) -> float | None:
 
 
 def _busy(point: Point, cpus: Collection[int]) -> int | None:
-    known = {one.cpu: one.busy_ns for one in (point.cpu.idle if point.cpu and point.cpu.idle else ())}
+    known = {reading.cpu: reading.busy_ns for reading in (point.cpu.idle if point.cpu and point.cpu.idle else ())}
     return sum(known[cpu] for cpu in cpus) if cpus and known.keys() >= set(cpus) else None
 
 
 def _forwarded(point: Point) -> int | None:
     intended = sum(source.intended_frames for source in point.sources)
-    forwarded = sum(one.forwarded_frames for one in point.sink.per_source)
+    forwarded = sum(counts.forwarded_frames for counts in point.sink.per_source)
     return forwarded if forwarded >= (1 - MISSING_SHARE) * intended else None
 
 
@@ -114,10 +114,10 @@ def _instrument(
         return 0.0
     used = (point.backend, point.sink.backend)
     pairs = [
-        one
+        calibrated
         for record in calibrations
         if record.status == "ok" and record.cpu_points and shape_of(record.parameters) == shape_of(parameters)
-        for one in record.cpu_points
-        if (one.backend, one.sink.backend) == used
+        for calibrated in record.cpu_points
+        if (calibrated.backend, calibrated.sink.backend) == used
     ]
     return slope(pairs, cpus)

@@ -87,14 +87,14 @@ def guest_costs(
     """One row for each platform of which a guest was started or read, in the given order."""
     rows = []
     for platform in platforms:
-        own = [boot for boot in boots if boot.platform == platform and boot.instance == 0]
-        ways = {boot.block: way for boot in own if (way := readiness(boot))}
-        read = [one for one in footprints if one.platform == platform]
+        started = [boot for boot in boots if boot.platform == platform and boot.instance == 0]
+        ways = {boot.block: way for boot in started if (way := readiness(boot))}
+        read = [footprint for footprint in footprints if footprint.platform == platform]
         if not ways and not read:
             continue
-        idle = {one.block: one for one in read if one.when == "idle"}
-        worked = {one.block: one for one in read if one.when == "after-work"}
-        names = dict.fromkeys(name for one in idle.values() for name in one.shared)
+        idle = {footprint.block: footprint for footprint in read if footprint.when == "idle"}
+        worked = {footprint.block: footprint for footprint in read if footprint.when == "after-work"}
+        names = dict.fromkeys(name for footprint in idle.values() for name in footprint.shared)
         rows.append(
             GuestCost(
                 platform=platform,
@@ -103,19 +103,21 @@ def guest_costs(
                 spawn=quantity(way.spawn for way in ways.values()),
                 kernel=quantity(way.kernel for way in ways.values()),
                 init=quantity(way.init for way in ways.values()),
-                idle=quantity(held_bytes(one.processes) for one in idle.values()),
-                worked=quantity(held_bytes(one.processes) for one in worked.values()),
+                idle=quantity(held_bytes(footprint.processes) for footprint in idle.values()),
+                worked=quantity(held_bytes(footprint.processes) for footprint in worked.values()),
                 page_tables=quantity(
-                    _sum(one.processes, lambda process: process.page_tables_bytes) for one in idle.values()
+                    _sum(footprint.processes, lambda process: process.page_tables_bytes) for footprint in idle.values()
                 ),
-                charged=quantity(one.charged_bytes for one in idle.values()),
-                files=quantity(one.files_bytes for one in idle.values()),
+                charged=quantity(footprint.charged_bytes for footprint in idle.values()),
+                files=quantity(footprint.files_bytes for footprint in idle.values()),
                 shared={
                     name: shared
                     for name in names
-                    if (shared := quantity(held_bytes(one.shared.get(name, ())) for one in idle.values()))
+                    if (shared := quantity(held_bytes(footprint.shared.get(name, ())) for footprint in idle.values()))
                 },
-                processes=round(statistics.median(len(one.processes) for one in idle.values())) if idle else None,
+                processes=round(statistics.median(len(footprint.processes) for footprint in idle.values()))
+                if idle
+                else None,
             )
         )
     return tuple(rows)
@@ -144,7 +146,8 @@ def readiness(boot: BootRecord) -> Readiness | None:
 
 def held_bytes(processes: Sequence[ProcessMemory]) -> int | None:
     """PSS and page tables together; None where one of the processes could not be read, or there is none."""
-    resident, tables = _sum(processes, lambda one: one.pss_bytes), _sum(processes, lambda one: one.page_tables_bytes)
+    resident = _sum(processes, lambda process: process.pss_bytes)
+    tables = _sum(processes, lambda process: process.page_tables_bytes)
     return resident + tables if resident is not None and tables is not None else None
 
 
@@ -173,9 +176,9 @@ def cpu_uses(
                 cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
     rows = []
     for task in tasks:
-        reference = {block: median(own) for block, own in cells.get((baseline, task), {}).items()}
+        reference = {block: median(values) for block, values in cells.get((baseline, task), {}).items()}
         for platform in platforms:
-            blocks = {block: median(own) for block, own in cells.get((platform, task), {}).items()}
+            blocks = {block: median(values) for block, values in cells.get((platform, task), {}).items()}
             per_unit = quantity(blocks.values())
             if per_unit is None:
                 continue
@@ -186,15 +189,15 @@ def cpu_uses(
                 if value > 0 and reference.get(block, 0) > 0 and not traffic
             ]
             unlike = platform == baseline or platform in caveats or baseline in caveats
-            found = student(logs) if logs and not unlike else None
-            interval = found.interval if found else None
+            estimate = student(logs) if logs and not unlike else None
+            interval = estimate.interval if estimate else None
             rows.append(
                 CpuUse(
                     platform,
                     task,
                     "forwarded frame" if traffic else "job",
                     per_unit,
-                    math.exp(found.value) if found else None,
+                    math.exp(estimate.value) if estimate else None,
                     Interval(math.exp(interval.low), math.exp(interval.high), interval.coverage, interval.method)
                     if interval
                     else None,
@@ -213,7 +216,7 @@ def cpus_used(cpu: HostCpu | None) -> float | None:
     if cpu is None:
         return None
     used = [_used_between(span.before, span.after) for span in cpu.measured]
-    known = [one for one in used if one is not None]
+    known = [time_ns for time_ns in used if time_ns is not None]
     passed_ns = sum(span.after.monotonic_ns - span.before.monotonic_ns for span in cpu.measured)
     return sum(known) / passed_ns if len(known) == len(used) and passed_ns > 0 else None
 
@@ -241,12 +244,12 @@ def _total(reading: CpuReading) -> int | None:
     return sum(map(_process_ns, reading.processes)) if reading.processes else None
 
 
-def _process_ns(one: ProcessTime) -> int:
-    own = one.cpu_ns if one.cpu_ns is not None else one.user_ns + one.system_ns
-    return own + one.children_user_ns + one.children_system_ns
+def _process_ns(process: ProcessTime) -> int:
+    cpu_ns = process.cpu_ns if process.cpu_ns is not None else process.user_ns + process.system_ns
+    return cpu_ns + process.children_user_ns + process.children_system_ns
 
 
 def _sum(processes: Sequence[ProcessMemory], part: Callable[[ProcessMemory], int | None]) -> int | None:
-    values = [part(one) for one in processes]
+    values = [part(process) for process in processes]
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None

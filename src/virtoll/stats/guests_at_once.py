@@ -96,7 +96,7 @@ class AtOnce:
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(one.p_value is not None for one in self.comparisons if one.task.metric.primary)
+        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -105,7 +105,7 @@ class AtOnce:
 
     def words(self, point: ScalePoint) -> str:
         """A point in words: its number of guests, and its size where another point has the same number."""
-        same = [one for one in self.points if one.guests == point.guests]
+        same = [other for other in self.points if other.guests == point.guests]
         if len(same) == 1:
             return point.label
         return f"{point.label}, {point.vcpus} vCPU" + ("s" if point.vcpus > 1 else "")
@@ -117,7 +117,7 @@ class AtOnce:
     @cached_property
     def _rows(self) -> Mapping[tuple[str, Task, ScalePoint], ScaleRow]:
         """The first of each platform, task and point."""
-        return {(one.platform, one.task, one.point): one for one in reversed(self.rows)}
+        return {(row.platform, row.task, row.point): row for row in reversed(self.rows)}
 
     def comparison(self, platform: str, task: Task, point: ScalePoint) -> Comparison | None:
         """A platform, or the control, against the baseline at a point."""
@@ -126,7 +126,10 @@ class AtOnce:
     @cached_property
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
         """The first of each platform, task and condition."""
-        return {(one.platform, one.task, one.condition): one for one in reversed((*self.comparisons, *self.control))}
+        return {
+            (comparison.platform, comparison.task, comparison.condition): comparison
+            for comparison in reversed((*self.comparisons, *self.control))
+        }
 
 
 def guests_at_once(
@@ -153,10 +156,11 @@ def guests_at_once(
     if not points:
         return AtOnce()
     values, gaps = _values(trials, tasks)
-    found: dict[tuple[str, Task, ScalePoint], list[Observation]] = {}
-    for one in values:
-        found.setdefault((one.platform, one.task, point_of[one.trial]), []).append(one)
-    cells = {key: summarise(own) for key, own in found.items()}
+    observed: dict[tuple[str, Task, ScalePoint], list[Observation]] = {}
+    for observation in values:
+        key = observation.platform, observation.task, point_of[observation.trial]
+        observed.setdefault(key, []).append(observation)
+    cells = {key: summarise(entries) for key, entries in observed.items()}
     named = AtOnce(points=tuple(points))
     compared: list[Comparison] = []
     alike: list[Comparison] = []
@@ -166,17 +170,17 @@ def guests_at_once(
             continue
         for task in tasks:
             for point in points:
-                base = found.get((baseline, task, point), [])
+                base = observed.get((baseline, task, point), [])
                 if base and control is not None and control_counts and platform != control:
-                    base = [*base, *found.get((control, task, point), [])]
-                own = found.get((platform, task, point), [])
+                    base = [*base, *observed.get((control, task, point), [])]
+                entries = observed.get((platform, task, point), [])
                 why = missing.get((platform, task.workload, task.parameters, point))
                 caveat = caveats.get(platform) or caveats.get(baseline)
-                words, untested = named.words(point), compare(task, platform, own, base, why, caveat)
+                words, untested = named.words(point), compare(task, platform, entries, base, why, caveat)
                 against = f"the baseline with {words}"
                 (alike if platform == control else compared).append(replace(untested, condition=words, against=against))
     compared, alike = decide_families(compared, alike, rules, states)
-    rows = _rows(trials, platforms, tasks, points, found)
+    rows = _rows(trials, platforms, tasks, points, observed)
     return replace(
         named,
         rows=rows,
@@ -199,17 +203,17 @@ def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple
     gaps: list[Gap] = []
     guests = {trial.trial: len(trial.members) for trial in trials}
     for place in range(max(guests.values())) if guests else ():
-        own = [_as_trial(trial, trial.members[place]) for trial in trials if place < len(trial.members)]
-        observed, lacking = observations_of(tasks, own)
-        for one in observed:
-            each.setdefault((one.trial, one.task), []).append(one)
+        runs = [_as_trial(trial, trial.members[place]) for trial in trials if place < len(trial.members)]
+        observed, lacking = observations_of(tasks, runs)
+        for observation in observed:
+            each.setdefault((observation.trial, observation.task), []).append(observation)
         gaps += lacking
-    found = [
-        own[0]._replace(value=_mean(own[0].task, [one.value for one in own]))
-        for (number, _), own in each.items()
-        if len(own) == guests[number]
+    means = [
+        entries[0]._replace(value=_mean(entries[0].task, [entry.value for entry in entries]))
+        for (number, _), entries in each.items()
+        if len(entries) == guests[number]
     ]
-    return tuple(sorted(found, key=lambda one: one.position)), tuple(dict.fromkeys(gaps))
+    return tuple(sorted(means, key=lambda mean: mean.position)), tuple(dict.fromkeys(gaps))
 
 
 def each_guest(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -224,7 +228,10 @@ def guests_of(trial: TrialRecord) -> list[tuple[int | None, str | None, str | No
     """
     if not trial.members:
         return [(None, trial.boot, None, trial)]
-    return [(number, one.boot, one.problem, _as_trial(trial, one)) for number, one in enumerate(trial.members, 1)]
+    return [
+        (number, member.boot, member.problem, _as_trial(trial, member))
+        for number, member in enumerate(trial.members, 1)
+    ]
 
 
 def _as_trial(trial: TrialRecord, member: GuestRun) -> TrialRecord:
@@ -248,43 +255,44 @@ def _rows(
     platforms: Sequence[str],
     tasks: Sequence[Task],
     points: Sequence[ScalePoint],
-    found: Mapping[tuple[str, Task, ScalePoint], Sequence[Observation]],
+    observed: Mapping[tuple[str, Task, ScalePoint], Sequence[Observation]],
 ) -> tuple[ScaleRow, ...]:
     by_number = {trial.trial: trial for trial in trials}
     rows = []
     for platform in platforms:
         for task in tasks:
             for point in points:
-                own = found.get((platform, task, point))
-                if own:
-                    alone = next((found.get((platform, task, one)) for one in points if _is_alone(one, point)), None)
-                    members = [by_number[one.trial].members for one in own]
-                    rows.append(_row(platform, task, point, own, members, alone or ()))
+                entries = observed.get((platform, task, point))
+                if entries:
+                    single = next((other for other in points if _is_alone(other, point)), None)
+                    alone = observed.get((platform, task, single)) if single is not None else None
+                    members = [by_number[entry.trial].members for entry in entries]
+                    rows.append(_row(platform, task, point, entries, members, alone or ()))
     return tuple(rows)
 
 
-def _is_alone(one: ScalePoint, point: ScalePoint) -> bool:
+def _is_alone(other: ScalePoint, point: ScalePoint) -> bool:
     """Whether a point is one guest with as many vCPUs: its memory may be another, as in Camargos' Table 4."""
-    return one.guests == 1 and one.vcpus == point.vcpus
+    return other.guests == 1 and other.vcpus == point.vcpus
 
 
 def _row(
     platform: str,
     task: Task,
     point: ScalePoint,
-    own: Sequence[Observation],
+    entries: Sequence[Observation],
     members: Sequence[Sequence[GuestRun]],
     alone: Sequence[Observation],
 ) -> ScaleRow:
-    clocks = [[one.clock for one in each] for each in members]
+    clocks = [[member.clock for member in each] for each in members]
     timed = [each for each in map(_durations_ns, clocks) if each]
     skews = [
         skew_ns / min(each)
-        for one in clocks
-        if (each := _durations_ns(one)) and (skew_ns := start_skew_ns(one)) is not None
+        for trial_clocks in clocks
+        if (each := _durations_ns(trial_clocks)) and (skew_ns := start_skew_ns(trial_clocks)) is not None
     ]
-    each_ns = statistics.median(one.value for one in own)
-    first, base = block_values(own), block_values(alone)
+    each_ns = statistics.median(entry.value for entry in entries)
+    first, base = block_values(entries), block_values(alone)
     sign = 1 if task.metric.better == "higher" else -1
     speedups = [point.guests * (value / base[block]) ** sign for block, value in first.items() if base.get(block)]
     summed = _together(task, point.guests, each_ns)
@@ -292,7 +300,7 @@ def _row(
         platform=platform,
         task=task,
         point=point,
-        trials=len(own),
+        trials=len(entries),
         each=each_ns,
         together=summed,
         speedup=statistics.median(speedups) if speedups and summed is not None else None,
@@ -300,21 +308,21 @@ def _row(
         slowest=median_of_known(max(each) / min(each) for each in timed),
         skew=statistics.median(skews) if skews else None,
         finished_ns=median_of_known(map(_finished_ns, members)),
-        cpu_ns=median_of_known(used_ns(one.host_cpu) for each in members for one in each),
+        cpu_ns=median_of_known(used_ns(member.host_cpu) for each in members for member in each),
     )
 
 
 def _durations_ns(clocks: Sequence[Clock | None]) -> list[int]:
     """Of each guest of a trial; none where that of one of them is not known."""
-    found = [0 if clock is None else duration_ns(clock) or 0 for clock in clocks]
-    return found if all(one > 0 for one in found) else []
+    durations = [0 if clock is None else duration_ns(clock) or 0 for clock in clocks]
+    return durations if all(duration > 0 for duration in durations) else []
 
 
 def _finished_ns(members: Sequence[GuestRun]) -> float | None:
     """From the first job's begin to the last one's end, by the outside clock."""
-    begun = [begin_ns(one.clock) for one in members if one.clock is not None]
-    known = [moment for moment in begun if moment is not None]
-    ended = [one.clock.marks.end_ns for one in members if one.clock is not None and one.clock.marks is not None]
+    clocks = [member.clock for member in members if member.clock is not None]
+    known = [begin for clock in clocks if (begin := begin_ns(clock)) is not None]
+    ended = [clock.marks.end_ns for clock in clocks if clock.marks is not None]
     return max(ended) - min(known) if len(known) == len(ended) == len(members) else None
 
 
@@ -325,14 +333,14 @@ def _group_rows(
     platforms: Sequence[str],
 ) -> tuple[GroupRow, ...]:
     started = {boot.boot: boot for boot in boots}
-    held = {one.boot: held_bytes(one.processes) for one in footprints if one.when == "idle"}
-    found: dict[tuple[str, ScalePoint], list[GroupRecord]] = {}
+    held = {footprint.boot: held_bytes(footprint.processes) for footprint in footprints if footprint.when == "idle"}
+    by_point: dict[tuple[str, ScalePoint], list[GroupRecord]] = {}
     for group in groups:
-        found.setdefault((group.platform, group.scale), []).append(group)
-    keys = sorted(found, key=lambda key: (platforms.index(key[0]), _size(key[1])))
+        by_point.setdefault((group.platform, group.scale), []).append(group)
+    keys = sorted(by_point, key=lambda key: (platforms.index(key[0]), _size(key[1])))
     rows = []
     for key in keys:
-        own = [group for group in found[key] if group.status == "ok"]
+        succeeded = [group for group in by_point[key] if group.status == "ok"]
         ways = [
             [
                 boot.ready_monotonic_ns - boot.spawn_monotonic_ns
@@ -341,25 +349,25 @@ def _group_rows(
                 and boot.ready_monotonic_ns is not None
                 and boot.spawn_monotonic_ns is not None
             ]
-            for group in own
+            for group in succeeded
         ]
         rows.append(
             GroupRow(
                 *key,
-                starts=len(own),
-                failed=len(found[key]) - len(own),
+                starts=len(succeeded),
+                failed=len(by_point[key]) - len(succeeded),
                 first_ns=median_of_known(min(each, default=None) for each in ways),
                 last_ns=median_of_known(max(each, default=None) for each in ways),
                 up_ns=median_of_known(
                     None if group.up_monotonic_ns is None else group.up_monotonic_ns - group.began_monotonic_ns
-                    for group in own
+                    for group in succeeded
                 ),
                 taken_bytes=median_of_known(
                     (group.available_before_bytes - group.available_idle_bytes) / key[1].guests
-                    for group in own
+                    for group in succeeded
                     if group.available_before_bytes is not None and group.available_idle_bytes is not None
                 ),
-                held_bytes=median_of_known(held.get(name) for group in own for name in group.boots),
+                held_bytes=median_of_known(held.get(name) for group in succeeded for name in group.boots),
             )
         )
     return tuple(rows)

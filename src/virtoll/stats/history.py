@@ -80,10 +80,10 @@ def run_of_history(analysis: Analysis) -> RunOfHistory:
     values: dict[SeriesOf, float] = {}
     tasks: dict[SeriesOf, Task] = {}
     control = analysis.data.manifest.control
-    for one in analysis.comparisons:
-        if one.share is not None and one.share > 0 and one.caveat is None:
-            series = SeriesOf.named(Kind.SHARE, one.platform, one.task)
-            values[series], tasks[series] = one.share, one.task
+    for comparison in analysis.comparisons:
+        if comparison.share is not None and comparison.share > 0 and comparison.caveat is None:
+            series = SeriesOf.named(Kind.SHARE, comparison.platform, comparison.task)
+            values[series], tasks[series] = comparison.share, comparison.task
     for (platform, task), cell in analysis.cells.items():
         if platform != control and platform not in analysis.caveats and cell.median > 0:
             series = SeriesOf.named(Kind.OWN, platform, task)
@@ -161,25 +161,25 @@ class History:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """What the manifests say has changed, from each run to the next; runs without a change are left out."""
-        found = (
+        steps = (
             Step(place, what_changed(self.runs[place - 1].manifest, self.runs[place].manifest))
             for place in range(1, len(self.runs))
         )
-        return tuple(one for one in found if one.changes)
+        return tuple(step for step in steps if step.changes)
 
-    def steps_of(self, told: Told) -> tuple[Step, ...]:
+    def steps_of(self, change: Told) -> tuple[Step, ...]:
         """What changed where this change may be."""
-        return tuple(one for one in self.steps if told.earliest < one.after <= told.latest)
+        return tuple(step for step in self.steps if change.earliest < step.after <= change.latest)
 
     @property
     def slower_since(self) -> tuple[Series, ...]:
         """The shares whose last stretch is slower than the one before; own values are no part of it."""
-        return tuple(one for one in self.shares if one.changes and one.changes[-1].factor < 1)
+        return tuple(series for series in self.shares if series.changes and series.changes[-1].factor < 1)
 
     @property
     def shares(self) -> tuple[Series, ...]:
         """The series of shares."""
-        return tuple(one for one in self.series if one.of.kind is Kind.SHARE)
+        return tuple(series for series in self.series if series.of.kind is Kind.SHARE)
 
 
 def history_of(runs: Sequence[RunOfHistory], level: float = LEVEL) -> History:
@@ -191,36 +191,36 @@ def history_of(runs: Sequence[RunOfHistory], level: float = LEVEL) -> History:
     families: dict[tuple[Kind, bool], list[SeriesOf]] = {}
     for of, task in tasks.items():
         families.setdefault((of.kind, task.metric.primary), []).append(of)
-    found: dict[SeriesOf, Series] = {}
-    for own in families.values():
-        places = {of: [place for place, run in enumerate(runs) if of in run.values] for of in own}
-        values = {of: [runs[place].values[of] for place in places[of]] for of in own}
-        searched = change_points([[math.log(value) for value in values[of]] for of in own], level)
-        least = fewest(len(own), level)
-        for of, one in zip(own, searched, strict=True):
-            found[of] = _series(of, tasks[of], places[of], values[of], one, needed=least)
-    return History(tuple(runs), tuple(found[of] for of in tasks), level)
+    series: dict[SeriesOf, Series] = {}
+    for family in families.values():
+        places = {of: [place for place, run in enumerate(runs) if of in run.values] for of in family}
+        values = {of: [runs[place].values[of] for place in places[of]] for of in family}
+        searched = change_points([[math.log(value) for value in values[of]] for of in family], level)
+        least = fewest(len(family), level)
+        for of, search in zip(family, searched, strict=True):
+            series[of] = _series(of, tasks[of], places[of], values[of], search, needed=least)
+    return History(tuple(runs), tuple(series[of] for of in tasks), level)
 
 
 def _series(
-    of: SeriesOf, task: Task, places: Sequence[int], values: Sequence[float], found: Searched, *, needed: int
+    of: SeriesOf, task: Task, places: Sequence[int], values: Sequence[float], search: Searched, *, needed: int
 ) -> Series:
-    points = found.changes or ()
+    points = search.changes or ()
     ends = [0, *(point.place for point in points), len(values)]
     stretches = [
         Stretch(places[low], places[high - 1], statistics.median(values[low:high]))
         for low, high in itertools.pairwise(ends)
     ]
     sign = 1 if of.kind is Kind.SHARE or task.metric.better == "higher" else -1
-    changes = None if found.changes is None else tuple(_told(point, places, sign) for point in points)
+    changes = None if search.changes is None else tuple(_told(point, places, sign) for point in points)
     return Series(
         of=of,
         task=task,
         runs=tuple(places),
         values=tuple(values),
         changes=changes,
-        correlation=found.correlation,
-        alike=found.alike,
+        correlation=search.correlation,
+        alike=search.alike,
         stretches=tuple(stretches),
         needed=needed,
     )

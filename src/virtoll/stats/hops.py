@@ -107,7 +107,7 @@ def locate(point: Point) -> tuple[Loss, ...]:
 
     The frames of a source add up to its `lost_frames`.
     """
-    if not any(one.lost_frames for one in point.sink.per_source):
+    if not any(counts.lost_frames for counts in point.sink.per_source):
         return ()
     losses = [loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops)]
     # The stack's counters are the whole guest's, so they are set against what all ways through it lost.
@@ -126,16 +126,16 @@ def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
     """
     hops = point.hops or ()
     if any(hop.role == "sink" and hop.source is not None for hop in hops):
-        return [([one], [hop for hop in hops if hop.source == one.source]) for one in point.sources]
+        return [([source], [hop for hop in hops if hop.source == source.source]) for source in point.sources]
     return [(point.sources, hops)]
 
 
 def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) -> list[Loss]:
-    arrived = {one.source: one for one in point.sink.per_source}
+    arrived = {counts.source: counts for counts in point.sink.per_source}
     dropped = point.sink.kernel_dropped_frames
     socket = (f"sink's socket dropped +{dropped}",) if dropped else ()
     if not hops:
-        lost = {one.source: one.offered_frames - arrived[one.source].forwarded_frames for one in sources}
+        lost = {source.source: source.offered_frames - arrived[source.source].forwarded_frames for source in sources}
         return [Loss(number, _ANYWHERE, frames, socket) for number, frames in lost.items() if frames > 0]
     noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
@@ -143,19 +143,19 @@ def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) 
     uncounted: set[Segment] = set()
     for source in sources:
         inward = [hop for hop in hops if hop.source == source.source and hop.role not in BEYOND_THE_GUEST]
-        own = [station for hop in inward for station in _stations(hop, 0)]
+        stations = [station for hop in inward for station in _stations(hop, 0)]
         low = arrived[source.source].forwarded_frames
-        found, rest, pending = _walk(own, source.offered_frames, low)
+        missing, rest, pending = _walk(stations, source.offered_frames, low)
         uncounted.update(pending)
-        losses += [Loss(source.source, segments, frames, reported) for segments, frames, reported in found]
+        losses += [Loss(source.source, segments, frames, reported) for segments, frames, reported in missing]
         left[source.source] = rest
     forwarded = {number: arrived[number].forwarded_frames for number in left}
     total = sum(forwarded.values())
     shared = _shared_stations([hop for hop in hops if hop.role in BEYOND_THE_GUEST], noise)
     shared.append(_Station(Segment.SINK, total))
     pending = [segment for segment in Segment if segment in uncounted]
-    found, _, _ = _walk(shared, sum(left.values()), total, pending)
-    for segments, frames, reported in found:
+    missing, _, _ = _walk(shared, sum(left.values()), total, pending)
+    for segments, frames, reported in missing:
         counters = (*reported, *socket) if Segment.SINK in segments else reported
         for number, share in _divide(frames, left, forwarded).items():
             left[number] -= share
@@ -169,12 +169,12 @@ def _noise(point: Point, sources: Collection[int], hops: Sequence[Hop]) -> int:
 
     The sink counts strangers of all its interfaces together. No more of them came by this one than it received besides.
     """
-    own = [one for one in point.sink.per_source if one.source in sources]
-    again = sum(one.duplicate_frames for one in own)
+    sinks = [counts for counts in point.sink.per_source if counts.source in sources]
+    again = sum(counts.duplicate_frames for counts in sinks)
     strangers = point.sink.foreign_frames + point.sink.late_trial_frames + (point.sink.forged_frames or 0)
     received = [growth(hop, "rx_packets") for hop in hops if hop.role == "sink"]
-    if len(own) < len(point.sink.per_source) and received and received[0] is not None:
-        strangers = min(strangers, max(0, received[0] - again - sum(one.forwarded_frames for one in own)))
+    if len(sinks) < len(point.sink.per_source) and received and received[0] is not None:
+        strangers = min(strangers, max(0, received[0] - again - sum(counts.forwarded_frames for counts in sinks)))
     return strangers + again
 
 
@@ -196,12 +196,12 @@ _OUTWARD = {
 
 def _shared_stations(hops: Sequence[Hop], noise: int) -> list[_Station]:
     """The stations of the way that all sources share; a device stacked on the last one only counts what it got."""
-    found: list[_Station] = []
+    shared: list[_Station] = []
     for place, hop in enumerate(hops):
         stations = _stations(hop, noise)
         stacked = hop.direction == "out" and [below.role for below in hops[place + 1 : place + 2]] == ["exit"]
-        found += stations[:1] if stacked else stations
-    return found
+        shared += stations[:1] if stacked else stations
+    return shared
 
 
 def _stations(hop: Hop, noise: int) -> list[_Station]:
@@ -249,10 +249,10 @@ def _walk(
 ) -> tuple[list[_Found], int, list[Segment]]:
     """Losses between neighbours, what is left at the last station, and the segments after the last that was counted."""
     largest, with_later = forwarded, list[tuple[_Station, int]]()
-    for one in reversed(stations):
-        with_later.append((one, largest))
-        largest = max(largest, one.frames or forwarded)
-    running, waiting, hops, found = offered, list(pending), list[Hop](), list[_Found]()
+    for station in reversed(stations):
+        with_later.append((station, largest))
+        largest = max(largest, station.frames or forwarded)
+    running, waiting, hops, losses = offered, list(pending), list[Hop](), list[_Found]()
     for station, largest_later in reversed(with_later):
         if station.segment not in waiting:
             waiting.append(station.segment)
@@ -263,12 +263,12 @@ def _walk(
         reached = station.frames if station.dropped is None else running - station.dropped
         reached = max(min(reached, running), forwarded)
         if reached < running:
-            found.append((tuple(waiting), running - reached, _drop_counters(hops)))
+            losses.append((tuple(waiting), running - reached, _drop_counters(hops)))
         running, waiting, hops = reached, [], []
         # What an interface drops on receipt, it has counted as received, unless it says itself that it has not.
         if station.hop is not None and station.dropped is None:
             hops.append(station.hop)
-    return found, running, waiting
+    return losses, running, waiting
 
 
 # Counters of the guest's stack that a packet which is routed can end in; Linux keeps IPv4's in two groups.
@@ -334,9 +334,9 @@ def _divide(frames: int, left: dict[int, int], forwarded: dict[int, int]) -> dic
     total = sum(open_frames.values())
     if not total:
         return dict.fromkeys(left, 0)
-    shares = {number: frames * own // total for number, own in open_frames.items()}
+    shares = {number: frames * remaining // total for number, remaining in open_frames.items()}
     rest = frames - sum(shares.values())
-    for number in sorted(open_frames, key=lambda one: (shares[one] - open_frames[one], one)):
+    for number in sorted(open_frames, key=lambda number: (shares[number] - open_frames[number], number)):
         more = min(rest, open_frames[number] - shares[number])
         shares[number] += more
         rest -= more

@@ -85,12 +85,15 @@ class Isolation:
     @cached_property
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
         """The first of each platform, task and condition."""
-        return {(one.platform, one.task, one.condition): one for one in reversed((*self.comparisons, *self.control))}
+        return {
+            (comparison.platform, comparison.task, comparison.condition): comparison
+            for comparison in reversed((*self.comparisons, *self.control))
+        }
 
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(one.p_value is not None for one in self.comparisons if one.task.metric.primary)
+        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
 
 
 def isolation(
@@ -114,23 +117,27 @@ def isolation(
     `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
     """
     of_trial = {trial.trial: trial.condition for trial in beside if trial.condition is not None}
-    found = {one.label: one for one in of_trial.values()}
-    if not found:
+    conditions = {condition.label: condition for condition in of_trial.values()}
+    if not conditions:
         return Isolation()
-    named = [*(label for label in labels if label in found), *(label for label in found if label not in labels)]
+    named = [label for label in labels if label in conditions]
+    named += [label for label in conditions if label not in labels]
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
     values, gaps = observations_of(compared, beside)
     groups: dict[tuple[str, Task, str], list[Observation]] = {}
-    for one in values:
-        groups.setdefault((one.platform, one.task, of_trial[one.trial].label), []).append(one)
-    for one in alone:
-        if one.task in compared:
-            groups.setdefault((one.platform, one.task, ALONE), []).append(one)
+    for observation in values:
+        key = observation.platform, observation.task, of_trial[observation.trial].label
+        groups.setdefault(key, []).append(observation)
+    for observation in alone:
+        if observation.task in compared:
+            groups.setdefault((observation.platform, observation.task, ALONE), []).append(observation)
     senders = {task.parameters for task in compared if task.metric.source == "points" and not task.is_forwarding_rate}
     sender_bound = {
         (curve.platform, curve.parameters, label)
         for label in named
-        for curve in curves(point_values([one for one in beside if of_trial[one.trial].label == label]), apart, senders)
+        for curve in curves(
+            point_values([trial for trial in beside if of_trial[trial.trial].label == label]), apart, senders
+        )
         if curve.lossless
     }
     missing = why_missing(beside, lambda trial: trial.condition and trial.condition.label)
@@ -144,18 +151,18 @@ def isolation(
                 control.append(replace(alike, condition=ALONE, against=ALONE_WORDS))
             for label in named:
                 why = missing.get((platform, task.workload, task.parameters, label))
-                own = groups.get((platform, task, label), [])
-                under = compare(task, platform, own, base, why, caveats.get(platform))
+                entries = groups.get((platform, task, label), [])
+                under = compare(task, platform, entries, base, why, caveats.get(platform))
                 under = replace(under, condition=label, against=ALONE_WORDS)
                 untold = under.verdict is Verdict.UNKNOWN
                 if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
                     under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
                 comparisons.append(under)
-    comparisons, control = (without_unpinned(own, elsewhere, None) for own in (comparisons, control))
+    comparisons, control = (without_unpinned(family, elsewhere, None) for family in (comparisons, control))
     comparisons, control = decide_families(comparisons, control, rules, states)
     comparisons = against_lower_bounds(comparisons, bounds)
     return Isolation(
-        conditions=tuple(found[label] for label in named),
+        conditions=tuple(conditions[label] for label in named),
         comparisons=tuple(comparisons),
         control=tuple(control),
         cells={key: summarise(group) for key, group in groups.items()},
@@ -168,8 +175,8 @@ def isolation(
 def _middle_and_ends(alone: Sequence[Observation]) -> tuple[list[Observation], list[Observation]]:
     """Of each round with three entries the middle one, and the other two, in the order measured."""
     rounds: dict[tuple[int, int], list[Observation]] = {}
-    for one in sorted(alone, key=lambda one: one.position):
-        rounds.setdefault((one.block, one.round), []).append(one)
+    for observation in sorted(alone, key=lambda observation: observation.position):
+        rounds.setdefault((observation.block, observation.round), []).append(observation)
     whole = [entries for entries in rounds.values() if len(entries) == 3]
     return [entries[1] for entries in whole], [entries[place] for entries in whole for place in (0, 2)]
 
@@ -189,9 +196,9 @@ def _uses(
         task = victims.get((trial.workload, canonical(trial.parameters)))
         if trial.status != "ok" or trial.condition is None or task is None:
             continue
-        for one in trial.neighbours:
-            key = trial.platform, task, trial.condition.label, one.platform
-            groups.setdefault(key, []).append(one)
+        for neighbour in trial.neighbours:
+            key = trial.platform, task, trial.condition.label, neighbour.platform
+            groups.setdefault(key, []).append(neighbour)
             trials.setdefault(key, set()).add(trial.trial)
     order = sorted(
         groups,
@@ -201,28 +208,28 @@ def _uses(
 
 
 def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], trials: int, *, apart: bool) -> LoadUse:
-    points = [one.traffic for one in records if one.traffic is not None]
-    sources = [one for point in points for one in point.sources]
-    lost = sum(one.lost_frames for point in points for one in point.sink.per_source)
-    refused = sum(one.refused_frames or 0 for one in sources) if apart else 0
-    given = sum(one.offered_frames for one in sources) + refused
-    asked = sum(one.intended_frames for one in sources)
+    points = [record.traffic for record in records if record.traffic is not None]
+    sources = [source for point in points for source in point.sources]
+    lost = sum(counts.lost_frames for point in points for counts in point.sink.per_source)
+    refused = sum(source.refused_frames or 0 for source in sources) if apart else 0
+    offered = sum(source.offered_frames for source in sources) + refused
+    intended = sum(source.intended_frames for source in sources)
     return LoadUse(
         *key,
         trials=trials,
-        maximum=median_of_known(one.maximum_frames_per_second for one in records),
+        maximum=median_of_known(record.maximum_frames_per_second for record in records),
         asked=median_of_known(point.intended_rate_frames_per_second for point in points),
         offered=median_of_known(map(offered_rate, points)),
         forwarded=median_of_known(map(forwarded_rate, points)),
-        lost_share=(lost + refused) / given if given else None,
-        skipped_share=sum(one.skipped_frames or 0 for one in sources) / asked if asked else None,
+        lost_share=(lost + refused) / offered if offered else None,
+        skipped_share=sum(source.skipped_frames or 0 for source in sources) / intended if intended else None,
         cpus=median_of_known(map(_cpus, records)),
     )
 
 
-def _cpus(one: NeighbourRecord) -> float | None:
+def _cpus(record: NeighbourRecord) -> float | None:
     """CPU time by wall time, from the last reading before the trial to the first after it."""
-    readings = readings_through(one.progress, one.window)
+    readings = readings_through(record.progress, record.window)
     if not readings or readings[-1].monotonic_ns <= readings[0].monotonic_ns:
         return None
     return (readings[-1].cpu_ns - readings[0].cpu_ns) / (readings[-1].monotonic_ns - readings[0].monotonic_ns)

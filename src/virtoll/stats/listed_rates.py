@@ -70,11 +70,11 @@ def listed_rates(
 ) -> ListedRates:
     """The sweeps over a list among these points, by task and then platform in the given order."""
     listed = [(task, shape, rates) for task in tasks if (rates := _rates(task)) and (shape := task.shape) is not None]
-    own: dict[tuple[str, str], list[PointValue]] = {}
+    measured: dict[tuple[str, str], list[PointValue]] = {}
     for point in points:
-        own.setdefault((point.platform, point.parameters), []).append(point)
+        measured.setdefault((point.platform, point.parameters), []).append(point)
     curves = (
-        _curve(platform, task, shape, rates, own.get((platform, task.parameters), ()))
+        _curve(platform, task, shape, rates, measured.get((platform, task.parameters), ()))
         for task, shape, rates in listed
         for platform in platforms
     )
@@ -85,11 +85,11 @@ def listed_rates(
         if (platform, task) in cells
     ]
     numbers: dict[str, set[int]] = {}
-    for one in accumulated:
-        numbers.setdefault(one.group, set()).add(one.shape.sources)
+    for entry in accumulated:
+        numbers.setdefault(entry.group, set()).add(entry.shape.sources)
     return ListedRates(
         tuple(curve for curve in curves if curve.points),
-        tuple(one for one in accumulated if len(numbers[one.group]) > 1),
+        tuple(entry for entry in accumulated if len(numbers[entry.group]) > 1),
     )
 
 
@@ -97,20 +97,20 @@ def _rates(task: Task) -> Sequence[float]:
     """The list of a task's sweep, Mbit/s; empty for every other sweep, and for what has none."""
     if task.metric.source != "points":
         return ()
-    found: Sequence[float] = json.loads(task.parameters).get("rates_mbit_per_second") or ()
-    return found
+    rates: Sequence[float] = json.loads(task.parameters).get("rates_mbit_per_second") or ()
+    return rates
 
 
 def _curve(
-    platform: str, task: Task, shape: FrameShape, rates: Sequence[float], own: Sequence[PointValue]
+    platform: str, task: Task, shape: FrameShape, rates: Sequence[float], measured: Sequence[PointValue]
 ) -> ListedCurve:
     points = []
     for target in (*rates, None):
         intended = None if target is None else shape.frames_per_second(target)
         known = [
-            (one.block, one.offered_rate, one.forwarded_rate)
-            for one in own
-            if one.intended_rate == intended and one.offered_rate is not None and one.forwarded_rate is not None
+            (point.block, point.offered_rate, point.forwarded_rate)
+            for point in measured
+            if point.intended_rate == intended and point.offered_rate is not None and point.forwarded_rate is not None
         ]
         if known:
             offered = _over_blocks(shape, ((block, rate) for block, rate, _ in known))
@@ -121,7 +121,7 @@ def _curve(
 
 def _accumulated(platform: str, task: Task, shape: FrameShape, cell: CellSummary) -> Accumulated:
     others = {key: value for key, value in json.loads(task.parameters).items() if key != "sources"}
-    rate = _over_blocks(shape, ((one.block, one.value) for one in cell.observations))
+    rate = _over_blocks(shape, ((observation.block, observation.value) for observation in cell.observations))
     return Accumulated(platform, task, shape, canonical(others), cell.blocks, rate)
 
 

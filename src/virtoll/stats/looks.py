@@ -15,25 +15,28 @@ def undecided(comparisons: Iterable[Comparison]) -> list[Comparison]:
     own level (`analyse` takes it from the manifest).
     """
     return [
-        one for one in comparisons if one.task.metric.primary and one.verdict is Verdict.UNKNOWN and one.caveat is None
+        comparison
+        for comparison in comparisons
+        if comparison.task.metric.primary and comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None
     ]
 
 
 def decided(comparisons: Iterable[Comparison]) -> bool:
     """Whether all comparisons of primary metrics are, and there is one: such a run needs no further block."""
-    primary = [one for one in comparisons if one.task.metric.primary]
-    return not undecided(primary) and any(one.verdict in DECIDED for one in primary)
+    primary = [comparison for comparison in comparisons if comparison.task.metric.primary]
+    return not undecided(primary) and any(comparison.verdict in DECIDED for comparison in primary)
 
 
 def look(analysis: Analysis, blocks: int) -> LookRecord:
     """The record of a look after so many blocks, at whose level the analysis was made."""
     every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
-    left = [", ".join(filter(None, (one.platform, one.task.label, _under(one)))) for one in undecided(every)]
+    words = ((comparison.platform, comparison.task.label, _under(comparison)) for comparison in undecided(every))
+    left = [", ".join(filter(None, parts)) for parts in words]
     return LookRecord(blocks, analysis.level, tuple(left), ended=decided(every))
 
 
-def _under(one: Comparison) -> str:
+def _under(comparison: Comparison) -> str:
     """Under what it was measured, in words; empty for one guest alone."""
-    if one.condition is None:
+    if comparison.condition is None:
         return ""
-    return f"beside {one.condition}" if one.against == ALONE_WORDS else f"{one.condition} at once"
+    return f"beside {comparison.condition}" if comparison.against == ALONE_WORDS else f"{comparison.condition} at once"

@@ -56,21 +56,21 @@ def moderated(logs: Array) -> Noise:
     count = np.isfinite(logs).sum(axis=2)
     own_df = np.maximum(count - 1.0, 0.0)
     known = own_df > 0
-    own = np.maximum(_squares(logs) / np.maximum(own_df, 1), TINY)
+    variances = np.maximum(_squares(logs) / np.maximum(own_df, 1), TINY)
     tasks, platforms = known.any(axis=1), known.any(axis=0)
     free = int(known.sum() - tasks.sum() - platforms.sum() + 1)
     if free < LEAST:
-        return Noise(np.where(known, own, np.nan), np.where(known, own_df, np.nan))
-    tau, phi = _structure(own, own_df)
+        return Noise(np.where(known, variances, np.nan), np.where(known, own_df, np.nan))
+    tau, phi = _structure(variances, own_df)
     of_task, of_platform = own_df.sum(axis=1), own_df.sum(axis=0)
     task_df = of_task / (1 + SHARED * (known.sum(axis=1) - 1))
     among_tasks = common(tau[tasks], task_df[tasks], int(tasks.sum()) - 1)
     among_df = min(among_tasks.df, float(task_df.sum()))
     drawn = (among_df * among_tasks.variance + task_df * tau) / np.maximum(among_df + task_df, TINY)
     expected_df = 1 / (1 / np.maximum(among_df + task_df, TINY)[:, None] + 1 / np.maximum(of_platform, TINY))
-    ratios = own[known] / (tau[:, None] * phi)[known]
+    ratios = variances[known] / (tau[:, None] * phi)[known]
     prior_df = 1 / (1 / common(ratios, own_df[known], free).df + 1 / expected_df)
-    variance = (prior_df * drawn[:, None] * phi + own_df * own) / (prior_df + own_df)
+    variance = (prior_df * drawn[:, None] * phi + own_df * variances) / (prior_df + own_df)
     return Noise(np.where(known, variance, np.nan), np.where(known, prior_df + own_df, np.nan))
 
 
@@ -83,14 +83,14 @@ def common(variances: Array, df: Array, free: int) -> Prior:
     if free < 1:
         return Prior(float(variances.mean()), TINY)
     logs = np.log(variances) - digamma(df / 2) + np.log(df / 2)
-    own, fourth = polygamma(1, df / 2), polygamma(3, df / 2)
+    second, fourth = polygamma(1, df / 2), polygamma(3, df / 2)
     scatter = float(((logs - logs.mean()) ** 2).sum()) / free
-    error = math.sqrt(float((fourth + 2 * own**2).mean()) / free)
-    excess = scatter - float(own.mean()) + CAUTION * error
+    error = math.sqrt(float((fourth + 2 * second**2).mean()) / free)
+    excess = scatter - float(second.mean()) + CAUTION * error
     if excess <= 0:
         return Prior(math.exp(logs.mean()), _ALIKE)
-    found = min(2 * inverse_trigamma(excess), _ALIKE)
-    return Prior(math.exp(float(logs.mean() + digamma(found / 2) - math.log(found / 2))), found)
+    prior_df = min(2 * inverse_trigamma(excess), _ALIKE)
+    return Prior(math.exp(float(logs.mean() + digamma(prior_df / 2) - math.log(prior_df / 2))), prior_df)
 
 
 def _squares(logs: Array) -> Array:
@@ -101,11 +101,11 @@ def _squares(logs: Array) -> Array:
     return squares
 
 
-def _structure(own: Array, df: Array) -> tuple[Array, Array]:
+def _structure(variances: Array, df: Array) -> tuple[Array, Array]:
     """tau by task and phi by platform (geometric mean 1): maximum likelihood of gamma variances, by turns."""
-    phi = np.ones(own.shape[1])
+    phi = np.ones(variances.shape[1])
     of_task, of_platform = np.maximum(df.sum(axis=1), TINY), np.maximum(df.sum(axis=0), TINY)
-    weighed = df * own
+    weighed = df * variances
     for _ in range(TURNS):
         tau = np.maximum((weighed / phi).sum(axis=1) / of_task, TINY)
         phi = np.maximum((weighed / tau[:, None]).sum(axis=0) / of_platform, 1e-9)

@@ -47,13 +47,13 @@ def observer_uses(trials: Sequence[TrialRecord], *, counters: bool = True) -> Ob
         cost = trial.observer
         if trial.status != "ok" or cost is None or not cost.measured or cost.counters is not counters:
             continue
-        passed = sum(_passed_ns(one) for one in cost.measured)
+        passed = sum(_passed_ns(span) for span in cost.measured)
         if passed <= 0:
             continue
-        shares.append(sum(_controller_ns(one) for one in cost.measured) / passed)
+        shares.append(sum(_controller_ns(span) for span in cost.measured) / passed)
         besides.append(_passed_ns(cost.trial) - passed)
-        used = [_agents_ns(one) for one in cost.measured]
-        known = [one for one in used if one is not None]
+        used = [_agents_ns(span) for span in cost.measured]
+        known = [time_ns for time_ns in used if time_ns is not None]
         if trial.points is None and len(known) == len(used):
             agents.append(sum(known) / passed)
     if not shares:
@@ -80,16 +80,16 @@ def observer_effects(
     `host`: the baseline's values with those of its control, as platforms are compared with.
     """
     values: dict[tuple[str, Task], list[Observation]] = {}
-    for one in observations:
-        values.setdefault((one.platform, one.task), []).append(one)
-    twins = {one.label: twin for one in manifest.platforms if (twin := _twin(one, manifest)) is not None}
+    for observation in observations:
+        values.setdefault((observation.platform, observation.task), []).append(observation)
+    twins = {entry.label: twin for entry in manifest.platforms if (twin := _twin(entry, manifest)) is not None}
     compared = []
     for label, twin in twins.items():
         for task in tasks:
             counted = host.get(task, ()) if twin == manifest.baseline else values.get((twin, task), ())
             compared.append(compare(task, label, values.get((label, task), ()), counted, None))
-    decided, _ = decide([one for one in compared if one.pairs], [], rules)
-    return tuple(ObserverEffect(twins[one.platform], one) for one in decided)
+    decided, _ = decide([comparison for comparison in compared if comparison.pairs], [], rules)
+    return tuple(ObserverEffect(twins[comparison.platform], comparison) for comparison in decided)
 
 
 def _twin(entry: PlatformEntry, manifest: Manifest) -> str | None:
@@ -97,24 +97,24 @@ def _twin(entry: PlatformEntry, manifest: Manifest) -> str | None:
     if entry.counters:
         return None
     what = (entry.platform, entry.parameters, entry.host)
-    others = [one for one in manifest.platforms if one.counters]
-    return next((one.label for one in others if (one.platform, one.parameters, one.host) == what), None)
+    others = [other for other in manifest.platforms if other.counters]
+    return next((other.label for other in others if (other.platform, other.parameters, other.host) == what), None)
 
 
-def _passed_ns(one: Observed) -> int:
-    return one.after.monotonic_ns - one.before.monotonic_ns
+def _passed_ns(span: Observed) -> int:
+    return span.after.monotonic_ns - span.before.monotonic_ns
 
 
-def _controller_ns(one: Observed) -> int:
-    own = one.after.controller_cpu_ns - one.before.controller_cpu_ns
-    return own + one.after.children_cpu_ns - one.before.children_cpu_ns
+def _controller_ns(span: Observed) -> int:
+    controller_ns = span.after.controller_cpu_ns - span.before.controller_cpu_ns
+    return controller_ns + span.after.children_cpu_ns - span.before.children_cpu_ns
 
 
-def _agents_ns(one: Observed) -> int | None:
+def _agents_ns(span: Observed) -> int | None:
     """None where there are no agents, or one of them could not be read."""
     used = []
-    for role, after in one.after.agents_cpu_ns.items():
-        before = one.before.agents_cpu_ns.get(role)
+    for role, after in span.after.agents_cpu_ns.items():
+        before = span.before.agents_cpu_ns.get(role)
         if before is None or after is None:
             return None
         used.append(after - before)

@@ -46,29 +46,31 @@ def order_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Or
     groups: dict[Cell, list[SinkCounts]] = {}
     for task, trial, point in points_of(tasks, trials):
         groups.setdefault((trial.platform, task), []).extend(point.sink.per_source)
-    rows = [_row(cell, counts) for cell, counts in groups.items() if any(one.reordered_frames for one in counts)]
+    rows = [_row(cell, counts) for cell, counts in groups.items() if any(sink.reordered_frames for sink in counts)]
     places = places_of(tasks)
     return tuple(sorted(rows, key=lambda row: places[row.task]))
 
 
 def _row(cell: Cell, counts: Sequence[SinkCounts]) -> OrderRow:
-    reported = [one.reordering for one in counts if one.reordering is not None]
-    extents = [one.extent_frames for one in reported if one.extent_frames.count]
-    known, arrived = sum(one.count for one in extents), sum(one.forwarded_frames for one in counts)
-    densities = [one.displacement for one in reported if one.displacement is not None]
+    reported = [sink.reordering for sink in counts if sink.reordering is not None]
+    extents = [reordering.extent_frames for reordering in reported if reordering.extent_frames.count]
+    known, arrived = sum(extent.count for extent in extents), sum(sink.forwarded_frames for sink in counts)
+    densities = [reordering.displacement for reordering in reported if reordering.displacement is not None]
     platform, task = cell
     return OrderRow(
         platform=platform,
         task=task,
         arrived_frames=arrived,
-        reordered_frames=sum(one.reordered_frames for one in counts),
+        reordered_frames=sum(sink.reordered_frames for sink in counts),
         known_frames=known,
-        mean_extent=sum(one.sum for one in extents) / known if known else None,
-        largest_extent=max((one.maximum for one in extents), default=None),
-        largest_late_ns=max((one.late_time_ns.maximum for one in reported if one.extent_frames.count), default=None),
+        mean_extent=sum(extent.sum for extent in extents) / known if known else None,
+        largest_extent=max((extent.maximum for extent in extents), default=None),
+        largest_late_ns=max(
+            (reordering.late_time_ns.maximum for reordering in reported if reordering.extent_frames.count), default=None
+        ),
         three_reordered_share=sum(map(_three_reordered, reported)) / arrived,
         displaced_share=_displaced(densities),
-        largest_displacement=max((abs(place) for one in densities for place, _ in one.histogram), default=None),
+        largest_displacement=max((abs(place) for density in densities for place, _ in density.histogram), default=None),
     )
 
 
@@ -77,6 +79,6 @@ def _three_reordered(reported: Reordering) -> int:
 
 
 def _displaced(densities: Sequence[Density]) -> float | None:
-    frames = sum(count for one in densities for _, count in one.histogram)
-    away = sum(count for one in densities for place, count in one.histogram if place)
+    frames = sum(count for density in densities for _, count in density.histogram)
+    away = sum(count for density in densities for place, count in density.histogram if place)
     return away / frames if frames else None

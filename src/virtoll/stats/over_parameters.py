@@ -61,17 +61,19 @@ def over_parameters(
     """
     measured = {task for _, task, _ in cells}
     printed = [task for task in tasks if task in measured and task.shape is None]
-    found = []
+    panels = []
     for workload in dict.fromkeys(task.workload for task in printed):
-        own = {(task.metric, task.parameters): task for task in printed if task.workload == workload}
-        series = _series(list(dict.fromkeys(parameters for _, parameters in own)))
-        for parameter in dict.fromkeys(one for one, _ in series):
-            for metric in dict.fromkeys(metric for metric, _ in own):
-                for members in (members for one, members in series if one == parameter):
-                    of_values = {value: own[metric, text] for value, text in members.items() if (metric, text) in own}
+        by_set = {(task.metric, task.parameters): task for task in printed if task.workload == workload}
+        series = _series(list(dict.fromkeys(parameters for _, parameters in by_set)))
+        for parameter in dict.fromkeys(name for name, _ in series):
+            for metric in dict.fromkeys(metric for metric, _ in by_set):
+                for members in (members for name, members in series if name == parameter):
+                    of_values = {
+                        value: by_set[metric, text] for value, text in members.items() if (metric, text) in by_set
+                    }
                     if len(of_values) >= FEWEST:
-                        found += _panels(metric, parameter, of_values, cells, platforms, conditions)
-    return tuple(found)
+                        panels += _panels(metric, parameter, of_values, cells, platforms, conditions)
+    return tuple(panels)
 
 
 def _panels(
@@ -98,14 +100,14 @@ def _panels(
     return panels
 
 
-def _series(asked: Sequence[str]) -> list[tuple[str, dict[float, str]]]:
+def _series(sets: Sequence[str]) -> list[tuple[str, dict[float, str]]]:
     """Of a workload's sets of parameters (canonical JSON): a parameter, and the set at each of its values, rising.
 
     The parameter with the most values goes first. Another has a series only where that holds a set that none has yet:
     of a grid the longer side is drawn over, and the shorter tells its curves apart.
     """
     groups: dict[tuple[str, str], dict[float, str]] = {}
-    for text in asked:
+    for text in sets:
         parameters: Parameters = json.loads(text)
         for key, number in _numbers(parameters).items():
             rest = canonical({other: value for other, value in parameters.items() if other != key})
@@ -113,12 +115,12 @@ def _series(asked: Sequence[str]) -> list[tuple[str, dict[float, str]]]:
     long = {place: members for place, members in groups.items() if len(members) >= FEWEST}
     most = {key: max(len(members) for (other, _), members in long.items() if other == key) for key, _ in long}
     taken: set[str] = set()
-    found = []
+    series = []
     for (key, _), members in sorted(long.items(), key=lambda item: (-most[item[0][0]], item[0][0])):
         if not taken.issuperset(members.values()):
             taken.update(members.values())
-            found.append((key, dict(sorted(members.items()))))
-    return found
+            series.append((key, dict(sorted(members.items()))))
+    return series
 
 
 def _numbers(parameters: Parameters) -> dict[str, float]:

@@ -79,9 +79,9 @@ def mean_with_t_interval(values: Sequence[float]) -> PaperSummary | None:
     """Mean with its 95 % Student interval: mean +- t(0.975, n - 1) s / sqrt(n)."""
     if not values:
         return None
-    found = student(values)
-    low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
-    return PaperSummary(found.value, low, high, len(values))
+    estimate = student(values)
+    low, high = (estimate.interval.low, estimate.interval.high) if estimate.interval else (None, None)
+    return PaperSummary(estimate.value, low, high, len(values))
 
 
 def mean_and_deviation(values: Sequence[float]) -> PaperSummary | None:
@@ -147,15 +147,15 @@ def paper_table(
     """
     if method is None:
         return PaperTable()
-    found: dict[tuple[str, Task], PaperSummary] = {}
+    summaries: dict[tuple[str, Task], PaperSummary] = {}
     for key, cell in cells.items():
-        ordered = sorted(cell.observations, key=lambda one: one.position)
-        summary = method.summarise([one.value for one in ordered])
+        ordered = sorted(cell.observations, key=lambda observation: observation.position)
+        summary = method.summarise([observation.value for observation in ordered])
         if summary is not None:
-            found[key] = summary
-    base = {task: own for (platform, task), own in found.items() if platform == baseline}
-    rows = tuple(_row(platform, task, own, base.get(task)) for (platform, task), own in found.items())
-    having = {task for _, task in found}
+            summaries[key] = summary
+    base = {task: summary for (platform, task), summary in summaries.items() if platform == baseline}
+    rows = tuple(_row(platform, task, summary, base.get(task)) for (platform, task), summary in summaries.items())
+    having = {task for _, task in summaries}
     statuses: dict[tuple[str, str, str], Counter[str]] = {}
     for trial in trials:
         where = trial.platform, trial.workload, canonical(trial.parameters)
@@ -163,7 +163,7 @@ def paper_table(
     missing = {}
     for platform in platforms:
         for task in tasks:
-            if (platform, task) in found:
+            if (platform, task) in summaries:
                 continue
             if (platform, task) in cells:
                 missing[platform, task] = "too few values"
@@ -174,9 +174,9 @@ def paper_table(
     return PaperTable(rows, missing, tuple(task for task in printed_tasks(tasks) if task in having))
 
 
-def _row(platform: str, task: Task, own: PaperSummary, base: PaperSummary | None) -> PaperRow:
+def _row(platform: str, task: Task, summary: PaperSummary, base: PaperSummary | None) -> PaperRow:
     if base is None:
-        return PaperRow(platform, task, own, None)
+        return PaperRow(platform, task, summary, None)
 
     def share(value: float) -> float | None:
         """None where a spread reaches down to zero, and performance so to no bound."""
@@ -184,11 +184,11 @@ def _row(platform: str, task: Task, own: PaperSummary, base: PaperSummary | None
             return value / base.centre
         return base.centre / value if value > 0 else None
 
-    low = None if own.low is None else share(own.low)
-    high = None if own.high is None else share(own.high)
+    low = None if summary.low is None else share(summary.low)
+    high = None if summary.high is None else share(summary.high)
     if task.metric.better == "lower":
         low, high = high, low
-    return PaperRow(platform, task, own, share(own.centre), low, high)
+    return PaperRow(platform, task, summary, share(summary.centre), low, high)
 
 
 def _why(statuses: Counter[str]) -> str:

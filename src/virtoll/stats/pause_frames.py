@@ -78,10 +78,10 @@ def pause_counts(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
 
 
 def _pause_counts(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> Iterator[PauseCount]:
-    told: Counter[int] = Counter()
+    seen: Counter[int] = Counter()
     for task, trial, point in points_of(tasks, trials):
-        place = told[trial.trial]
-        told[trial.trial] += 1
+        place = seen[trial.trial]
+        seen[trial.trial] += 1
         for hop in point.hops or ():
             if not any(name.startswith(_DRIVER) for name in hop.before or ()):
                 continue  # most interfaces are no NICs, and their drivers count nothing
@@ -108,7 +108,7 @@ def _grown(hop: Hop, named: Sequence[Sequence[str]]) -> int | None:
     if hop.before is None or hop.after is None:
         return None
     readings = ((_sum(hop.before, names), _sum(hop.after, names)) for names in named)
-    before, after = next((one for one in readings if None not in one), (None, None))
+    before, after = next((reading for reading in readings if None not in reading), (None, None))
     return after - before if before is not None and after is not None and after >= before else None
 
 
@@ -120,15 +120,20 @@ def _sum(counters: Mapping[str, int], names: Sequence[str]) -> int | None:
 def pause_rows(counts: Iterable[PauseCount]) -> tuple[PauseRow, ...]:
     """Sums over a cell's points, in order of first appearance."""
     groups: dict[tuple[str, Task, bool, str, str], list[PauseCount]] = {}
-    for one in counts:
-        groups.setdefault((one.platform, one.task, one.flat_out, one.where, one.interface), []).append(one)
+    for count in counts:
+        groups.setdefault((count.platform, count.task, count.flat_out, count.where, count.interface), []).append(count)
     return tuple(
-        PauseRow(*key, len(own), _total(one.received_frames for one in own), _total(one.sent_frames for one in own))
-        for key, own in groups.items()
+        PauseRow(
+            *key,
+            len(group),
+            _total(count.received_frames for count in group),
+            _total(count.sent_frames for count in group),
+        )
+        for key, group in groups.items()
     )
 
 
 def _total(frames: Iterable[int | None]) -> int | None:
     """The sum of what was counted; None where nothing was."""
-    known = [one for one in frames if one is not None]
+    known = [count for count in frames if count is not None]
     return sum(known) if known else None

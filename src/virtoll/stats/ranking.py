@@ -42,15 +42,16 @@ def ranking(
 
     `lower_bounds`: cells whose platform may be able to do more than was seen, so that it may be before others.
     """
-    own = [one for one in comparisons if one.task == task]
+    compared = [comparison for comparison in comparisons if comparison.task == task]
     of: dict[str, Comparison] = {}
     ends = {baseline: (1.0, math.inf if (baseline, task) in lower_bounds else 1.0)}
     shares = {baseline: 1.0}
-    for one in own:
-        if one.caveat is None and one.simultaneous is not None and one.share is not None:
-            of[one.platform] = one
-            high = math.inf if (one.platform, task) in lower_bounds else one.simultaneous.high
-            ends[one.platform], shares[one.platform] = (one.simultaneous.low, high), one.share
+    for comparison in compared:
+        if comparison.caveat is None and comparison.simultaneous is not None and comparison.share is not None:
+            of[comparison.platform] = comparison
+            high = math.inf if (comparison.platform, task) in lower_bounds else comparison.simultaneous.high
+            ends[comparison.platform] = comparison.simultaneous.low, high
+            shares[comparison.platform] = comparison.share
     placed = [
         Placed(
             platform,
@@ -60,5 +61,5 @@ def ranking(
         )
         for platform, (low, high) in ends.items()
     ]
-    placed.sort(key=lambda one: (one.first, one.last, -shares[one.platform]))
-    return Ranking(task, tuple(placed), tuple(one for one in own if one.platform not in ends))
+    placed.sort(key=lambda entry: (entry.first, entry.last, -shares[entry.platform]))
+    return Ranking(task, tuple(placed), tuple(comparison for comparison in compared if comparison.platform not in ends))

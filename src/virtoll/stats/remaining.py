@@ -41,15 +41,16 @@ def remaining(
     It is decided where its estimate would be told from 1, or be alike within the margin. `level_after`: the level at
     which so many further blocks are tested; None: that of the rules, however many.
     """
-    primary = [one for one in comparisons if one.task.metric.primary]
-    errors = standard_errors(primary, [one for one in control if one.task.metric.primary])
-    family = sum((one.platform, one.task) in errors for one in primary)
-    found = []
-    for one in undecided(primary):
-        if (one.platform, one.task) in errors and one.share is not None:
-            estimate = _Estimate(math.log(one.share), *errors[one.platform, one.task], len(one.independent), family)
-            found.append(Remaining(one, _blocks(estimate, rules, level_after)))
-    return tuple(sorted(found, key=lambda one: math.inf if one.blocks is None else one.blocks))
+    primary = [comparison for comparison in comparisons if comparison.task.metric.primary]
+    errors = standard_errors(primary, [comparison for comparison in control if comparison.task.metric.primary])
+    family = sum((comparison.platform, comparison.task) in errors for comparison in primary)
+    rows = []
+    for comparison in undecided(primary):
+        if (comparison.platform, comparison.task) in errors and comparison.share is not None:
+            error, df = errors[comparison.platform, comparison.task]
+            estimate = _Estimate(math.log(comparison.share), error, df, len(comparison.independent), family)
+            rows.append(Remaining(comparison, _blocks(estimate, rules, level_after)))
+    return tuple(sorted(rows, key=lambda row: math.inf if row.blocks is None else row.blocks))
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,12 @@ def block_seconds(trials: Sequence[TrialRecord], fitness: Sequence[FitnessRecord
     """
     stepped = _after_steps(fitness)
     ends: dict[int, list[int]] = {}
-    for one in trials:
-        if one.started_realtime_ns is not None and one.ended_realtime_ns is not None:
-            ends.setdefault(one.block, []).extend((one.started_realtime_ns, one.ended_realtime_ns))
-    for block in {one.block for one in trials if one.trial in stepped}:
+    for trial in trials:
+        if trial.started_realtime_ns is not None and trial.ended_realtime_ns is not None:
+            ends.setdefault(trial.block, []).extend((trial.started_realtime_ns, trial.ended_realtime_ns))
+    for block in {trial.block for trial in trials if trial.trial in stepped}:
         ends.pop(block, None)
-    return statistics.median(max(own) - min(own) for own in ends.values()) / 1e9 if ends else None
+    return statistics.median(max(times) - min(times) for times in ends.values()) / 1e9 if ends else None
 
 
 def _after_steps(fitness: Sequence[FitnessRecord]) -> frozenset[int]:

@@ -41,40 +41,41 @@ class RouterBeside:
 
 
 def routers_beside(
-    found: Isolation, beside: Sequence[TrialRecord], platforms: Sequence[str]
+    isolation: Isolation, beside: Sequence[TrialRecord], platforms: Sequence[str]
 ) -> tuple[RouterBeside, ...]:
     """By condition as the experiment names them, then by frames as their tasks come, then by platform."""
-    tasks = dict.fromkeys(one.task for one in found.comparisons if one.task.metric.source == "points")
-    shaped = [(task, shape) for task in tasks if task.is_forwarding_rate and (shape := task.shape) is not None]
+    tasks = dict.fromkeys(comparison.task for comparison in isolation.comparisons)
+    rates = [task for task in tasks if task.metric.source == "points" and task.is_forwarding_rate]
+    shaped = [(task, shape) for task in rates if (shape := task.shape) is not None]
     every = (
-        _row(found, beside, platform, task, shape, condition)
-        for condition in found.conditions
+        _row(isolation, beside, platform, task, shape, condition)
+        for condition in isolation.conditions
         for task, shape in shaped
         for platform in platforms
     )
-    return tuple(one for one in every if one is not None)
+    return tuple(row for row in every if row is not None)
 
 
 def _row(
-    found: Isolation,
+    isolation: Isolation,
     beside: Sequence[TrialRecord],
     platform: str,
     task: Task,
     shape: FrameShape,
     condition: Condition,
 ) -> RouterBeside | None:
-    comparison = found.comparison(platform, task, condition.label)
-    cells = [found.cells.get((platform, task, label)) for label in (ALONE, condition.label)]
+    comparison = isolation.comparison(platform, task, condition.label)
+    cells = [isolation.cells.get((platform, task, label)) for label in (ALONE, condition.label)]
     alone, under = (_means(cell.observations, shape) if cell else {} for cell in cells)
     blocks = sorted(alone.keys() & under.keys())
     if comparison is None or not blocks:
         return None
-    own = [
-        (trial.block, one.traffic)
+    points = [
+        (trial.block, neighbour.traffic)
         for trial in beside
         if trial.status == "ok" and trial.platform == platform and trial.condition == condition and task.is_of(trial)
-        for one in trial.neighbours
-        if one.traffic is not None
+        for neighbour in trial.neighbours
+        if neighbour.traffic is not None
     ]
     return RouterBeside(
         platform,
@@ -85,21 +86,21 @@ def _row(
         alone=student([alone[block] for block in blocks]),
         beside=student([under[block] for block in blocks]),
         change=student([under[block] / alone[block] - 1 for block in blocks]),
-        into_other=_of_points(own, offered_rate),
-        out_of_other=_of_points(own, forwarded_rate),
+        into_other=_of_points(points, offered_rate),
+        out_of_other=_of_points(points, forwarded_rate),
         caveat=comparison.caveat,
     )
 
 
 def _means(values: Sequence[Observation], shape: FrameShape) -> dict[int, float]:
-    return means_by_block((one.block, shape.mbit_per_second(one.value)) for one in values)
+    return means_by_block((observation.block, shape.mbit_per_second(observation.value)) for observation in values)
 
 
-def _of_points(own: Iterable[tuple[int, Point]], rate: Callable[[Point], float | None]) -> Estimate | None:
+def _of_points(points: Iterable[tuple[int, Point]], rate: Callable[[Point], float | None]) -> Estimate | None:
     """Over blocks, Mbit/s of that guest's own frames; None where no point has a rate."""
     known = [
         (block, FrameShape(frame_size_bytes=point.frame_size_bytes).mbit_per_second(value))
-        for block, point in own
+        for block, point in points
         if (value := rate(point)) is not None
     ]
     return mean_over_blocks(known) if known else None

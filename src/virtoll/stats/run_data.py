@@ -77,14 +77,14 @@ def level_of(data: RunData, observations: Sequence[Observation]) -> float:
     looks = Looks.of(data.manifest.experiment)
     if looks is None:
         return extended_level(LEVEL, first_blocks(data), last_block(data))
-    at_once = {one.block for one in data.at_once if one.status == "ok"}
-    return looks.level_at(len(at_once.union(one.block for one in observations)))
+    at_once = {trial.block for trial in data.at_once if trial.status == "ok"}
+    return looks.level_at(len(at_once.union(observation.block for observation in observations)))
 
 
 def first_blocks(data: RunData) -> int:
     """After how many blocks a run was to end before any were added."""
     extensions = data.manifest.extensions
-    planned = (one.block + 1 for one in data.manifest.plan.trials)
+    planned = (trial.block + 1 for trial in data.manifest.plan.trials)
     return extensions[0].blocks if extensions else max(planned, default=0)
 
 
@@ -93,7 +93,7 @@ def last_block(data: RunData) -> int:
 
     One that gave nothing counts where a later one did: it is not looked at twice at one level.
     """
-    return max((one.block + 1 for one in data.every_trial if one.status == "ok"), default=0)
+    return max((trial.block + 1 for trial in data.every_trial if trial.status == "ok"), default=0)
 
 
 def statuses_of(data: RunData, platforms: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -78,12 +78,12 @@ def scalings(
     by_number = {trial.trial: trial for trial in trials}
     fair = {(row.platform, row.task): row for row in fair_rows(tasks, trials)}
     groups: dict[tuple[str, str, str], dict[int, list[Observation]]] = {}
-    for one in observations:
-        parameters = by_number[one.trial].parameters
+    for observation in observations:
+        parameters = by_number[observation.trial].parameters
         factor = next((name for name in FACTORS if name in parameters), None)
-        if factor is not None and one.task.metric.source == "points":
-            key = (one.platform, factor, _others(factor, parameters))
-            groups.setdefault(key, {}).setdefault(parameters[factor], []).append(one)
+        if factor is not None and observation.task.metric.source == "points":
+            key = (observation.platform, factor, _others(factor, parameters))
+            groups.setdefault(key, {}).setdefault(parameters[factor], []).append(observation)
     reported = {key[1:]: None for key in groups}
     several = len({others for _, others in reported}) > 1
     rows = []
@@ -95,19 +95,20 @@ def scalings(
             first = block_values(sizes[min(sizes)])
             steps = []
             for size in sorted(sizes):
-                own, rates = sizes[size], block_values(sizes[size])
-                row = fair.get((platform, own[0].task))
+                observed, rates = sizes[size], block_values(sizes[size])
+                loads = [_load_ns(by_number[observation.trial]) for observation in observed]
+                row = fair.get((platform, observed[0].task))
                 steps.append(
                     Step(
                         platform=platform,
-                        task=own[0].task,
+                        task=observed[0].task,
                         factor=factor,
                         size=size,
                         rates=tuple(rates.values()),
                         ratios=tuple(rate / first[block] for block, rate in rates.items() if first.get(block)),
                         shares=row.rates if row else (),
                         jain=row.jain if row else None,
-                        load_ns=tuple(load for one in own if (load := _load_ns(by_number[one.trial])) is not None),
+                        load_ns=tuple(load for load in loads if load is not None),
                     )
                 )
             rows.append(Scaling(platform, factor, others if several else "", tuple(steps)))

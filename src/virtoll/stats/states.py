@@ -42,17 +42,17 @@ def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
     """The states of one task by the baseline's and the control's values; None where one state explains them."""
     sign = 1 if task.metric.better == "lower" else -1
     rounds: dict[tuple[int, int], list[Observation]] = {}
-    for one in host:
-        rounds.setdefault((one.block, one.round), []).append(one)
+    for observation in host:
+        rounds.setdefault((observation.block, observation.round), []).append(observation)
     slowness: list[float] = []
     entries: list[Observation] = []
-    for own in rounds.values():
-        if len(own) >= LEAST_A_ROUND:
-            ordered = sorted(own, key=lambda one: sign * one.value)
-            slowness += [sign * math.log(one.value / ordered[0].value) for one in ordered]
+    for group in rounds.values():
+        if len(group) >= LEAST_A_ROUND:
+            ordered = sorted(group, key=lambda observation: sign * observation.value)
+            slowness += [sign * math.log(observation.value / ordered[0].value) for observation in ordered]
             entries += ordered
-    found = apart(slowness, [one.platform for one in entries])
-    return TwoStates(task, math.exp(found[0]), found[1]) if found is not None else None
+    parted = apart(slowness, [observation.platform for observation in entries])
+    return TwoStates(task, math.exp(parted[0]), parted[1]) if parted is not None else None
 
 
 def apart(slowness: Sequence[float], labels: Sequence[str]) -> tuple[float, float] | None:
@@ -63,14 +63,14 @@ def apart(slowness: Sequence[float], labels: Sequence[str]) -> tuple[float, floa
     limit = split(slowness)
     if limit is None:
         return None
-    slow = [one >= limit for one in slowness]
+    slow = [value >= limit for value in slowness]
     parts = [
-        statistics.fmean(state for state, own in zip(slow, labels, strict=True) if own == label)
+        statistics.fmean(state for state, owner in zip(slow, labels, strict=True) if owner == label)
         for label in set(labels)
     ]
     if max(parts) - min(parts) > LARGEST_DIFFERENCE:
         return None
-    above, below = ([one for one in slowness if (one >= limit) is state] for state in (True, False))
+    above, below = ([value for value in slowness if (value >= limit) is state] for state in (True, False))
     return statistics.median(above) - statistics.median(below), len(above) / len(slowness)
 
 

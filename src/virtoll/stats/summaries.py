@@ -39,7 +39,7 @@ def means_by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:
     blocks: dict[int, list[float]] = {}
     for block, value in values:
         blocks.setdefault(block, []).append(value)
-    return {block: statistics.fmean(own) for block, own in sorted(blocks.items())}
+    return {block: statistics.fmean(group) for block, group in sorted(blocks.items())}
 
 
 def mean_over_blocks(values: Iterable[tuple[int, float]]) -> Estimate:

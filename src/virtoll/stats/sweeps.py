@@ -55,8 +55,8 @@ class PointValue(NamedTuple):
     @property
     def turned_away(self) -> float | None:
         """Frames lost, or refused by the first interface, as a share of those that the sender had for it."""
-        given = self.offered_frames + self.refused_frames
-        return (self.lost_frames + self.refused_frames) / given if given else None
+        offered = self.offered_frames + self.refused_frames
+        return (self.lost_frames + self.refused_frames) / offered if offered else None
 
 
 @dataclass(frozen=True)
@@ -158,29 +158,29 @@ def curves(
         if point.offered_rate is not None and point.forwarded_rate is not None and point.loss is not None:
             groups.setdefault((point.platform, point.parameters), []).append(point)
     return tuple(
-        _curve(platform, parameters, own, apart=platform in apart, sends=parameters in senders)
-        for (platform, parameters), own in groups.items()
+        _curve(platform, parameters, group, apart=platform in apart, sends=parameters in senders)
+        for (platform, parameters), group in groups.items()
     )
 
 
-def _curve(platform: str, parameters: str, own: list[PointValue], *, apart: bool, sends: bool) -> Curve:
+def _curve(platform: str, parameters: str, measured: list[PointValue], *, apart: bool, sends: bool) -> Curve:
     rates: dict[float | None, list[PointValue]] = {}
-    for point in own:
+    for point in measured:
         rates.setdefault(point.intended_rate, []).append(point)
     ordered = sorted(rates, key=lambda rate: math.inf if rate is None else rate)
     points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
     missing = [point.turned_away if apart else point.loss for point in rates.get(None, ())]
     known = [share for share in missing if share is not None]
     lossless = not sends and bool(known) and statistics.median(known) <= LOSSLESS_SHARE
-    return Curve(platform, parameters, own[0].frame_size_bytes, points, lossless)
+    return Curve(platform, parameters, measured[0].frame_size_bytes, points, lossless)
 
 
-def _curve_point(rate: float | None, own: list[PointValue]) -> CurvePoint:
+def _curve_point(rate: float | None, measured: list[PointValue]) -> CurvePoint:
     def spread(of: Callable[[PointValue], float | None]) -> Spread:
-        values = [value for value in map(of, own) if value is not None]
+        values = [value for value in map(of, measured) if value is not None]
         return Spread(statistics.median(values), min(values), max(values))
 
-    blocks = len({point.block for point in own})
+    blocks = len({point.block for point in measured})
     return CurvePoint(
         rate,
         blocks,

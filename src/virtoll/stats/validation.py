@@ -59,8 +59,8 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
     manifest = analysis.data.manifest
     rows = []
     for entry in manifest.platforms:
-        boots = [one for one in analysis.data.boots if one.platform == entry.label]
-        trials = [one for one in analysis.data.trials if one.platform == entry.label]
+        boots = [boot for boot in analysis.data.boots if boot.platform == entry.label]
+        trials = [trial for trial in analysis.data.trials if trial.platform == entry.label]
         marks, estimate = _marks(trials)
         caveat = analysis.caveats.get(entry.label)
         host = entry.host or "this machine"
@@ -72,10 +72,10 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
                 where=_MODEL if entry.family == _MODEL else f"real, {host}" if caveat is None else host,
                 caveat=caveat,
                 why_not=None if entry.available else entry.reason,
-                boots=Counter(one.status for one in boots),
+                boots=Counter(boot.status for boot in boots),
                 trials=MappingProxyType({key: count for key, count in analysis.statuses[entry.label].items() if count}),
                 ready=_ready(boots),
-                forwarded=_forwarded([one for one in analysis.points if one.platform == entry.label]),
+                forwarded=_forwarded([point for point in analysis.points if point.platform == entry.label]),
                 marks=marks,
                 error_estimate_ns=estimate,
             )
@@ -84,8 +84,8 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
 
 
 def _ready(boots: Sequence[BootRecord]) -> Quantity | None:
-    alone = [one for one in boots if one.instance == 0]  # those beside it were started on a busier host
-    ways = {one.block: way for one in alone if (way := readiness(one)) is not None}
+    alone = [boot for boot in boots if boot.instance == 0]  # those beside it were started on a busier host
+    ways = {boot.block: way for boot in alone if (way := readiness(boot)) is not None}
     return quantity(way.total for way in ways.values())
 
 
@@ -98,18 +98,18 @@ def _forwarded(points: Sequence[PointValue]) -> Forwarded | None:
     best, offered, count, reached = None, 0, 0, 0.0
     for intended in sorted(rates):
         points = rates[intended]
-        own = sum(one.offered_frames for one in points)
-        lost = sum(one.lost_frames for one in points)
-        rate = min(one.offered_rate for one in points if one.offered_rate is not None)
+        sent = sum(point.offered_frames for point in points)
+        lost = sum(point.lost_frames for point in points)
+        rate = min(point.offered_rate for point in points if point.offered_rate is not None)
         if lost:
-            clean = sum(not one.lost_frames for one in points)
-            return best or Forwarded(rate, own, lost, len(points), clean)
-        offered, count, reached = offered + own, count + len(points), max(reached, rate)
+            clean = sum(not point.lost_frames for point in points)
+            return best or Forwarded(rate, sent, lost, len(points), clean)
+        offered, count, reached = offered + sent, count + len(points), max(reached, rate)
         best = Forwarded(reached, offered, 0, count, count)
     return best
 
 
 def _marks(trials: Sequence[TrialRecord]) -> tuple[Counter[str], float | None]:
-    clocks = [one.clock for one in trials if one.status == "ok" and one.clock and one.clock.marks]
+    clocks = [trial.clock for trial in trials if trial.status == "ok" and trial.clock and trial.clock.marks]
     known = [clock.error_estimate_ns for clock in clocks if clock.error_estimate_ns is not None]
     return Counter(str(clock.method) for clock in clocks), statistics.median(known) if known else None

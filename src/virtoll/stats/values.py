@@ -133,9 +133,9 @@ def forwarded_rate(point: Point) -> float | None:
 
 def joint_ns(point: Point) -> int:
     """How long frames of any source arrived, at least the point's own length, ns."""
-    firsts = [one.first_received_monotonic_ns for one in point.sink.per_source]
-    lasts = [one.last_received_monotonic_ns for one in point.sink.per_source]
-    begun, ended = [one for one in firsts if one is not None], [one for one in lasts if one is not None]
+    firsts = [counts.first_received_monotonic_ns for counts in point.sink.per_source]
+    lasts = [counts.last_received_monotonic_ns for counts in point.sink.per_source]
+    begun, ended = [first for first in firsts if first is not None], [last for last in lasts if last is not None]
     return max(point.duration_ns, max(ended) - min(begun)) if begun and ended else point.duration_ns
 
 
@@ -160,16 +160,16 @@ def maximum_forwarded_rate(points: Sequence[Point]) -> float | None:
 
 def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, ...]:
     """Every task of the plan (and of the records), by metric in the manifest's order and then as planned."""
-    asked: dict[tuple[str, str], Parameters] = {}
+    sets: dict[tuple[str, str], Parameters] = {}
     named = [(planned.workload, planned.parameters) for planned in manifest.plan.trials]
     for workload, parameters in named + [(trial.workload, trial.parameters) for trial in trials]:
-        asked.setdefault((workload, canonical(parameters)), parameters)
+        sets.setdefault((workload, canonical(parameters)), parameters)
     tasks: list[Task] = []
     for metric in manifest.metrics:
-        own = [parameters for (workload, _), parameters in asked.items() if workload == metric.workload]
+        family = [parameters for (workload, _), parameters in sets.items() if workload == metric.workload]
         tasks += [
-            Task(metric.workload, metric, canonical(parameters), _size(parameters, own))
-            for parameters in sorted(own, key=_natural)
+            Task(metric.workload, metric, canonical(parameters), _size(parameters, family))
+            for parameters in sorted(family, key=_natural)
         ]
     return tuple(tasks)
 
@@ -192,8 +192,8 @@ def printed_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 def words_in_common(tasks: Sequence[Task]) -> str:
     """What the sizes of tasks have in common, in the words that tell them from others': 'shared NIC'; often nothing."""
-    told = [task.size.split(", ") for task in tasks]
-    return ", ".join(word for word in told[0] if all(word in words for words in told))
+    sizes = [task.size.split(", ") for task in tasks]
+    return ", ".join(word for word in sizes[0] if all(word in words for words in sizes))
 
 
 def observations_of(
@@ -205,7 +205,7 @@ def observations_of(
     their numbers, whatever its clock was set to meanwhile. `by_clock`: several hosts did, side by side.
     """
     tasks_of_trial = TasksOf(tasks)
-    found, gaps = [], []
+    observations, gaps = [], []
     ran = [trial for trial in trials if trial.status != "skipped"]
     ran.sort(key=lambda trial: ((trial.started_realtime_ns or 0) if by_clock else 0, trial.trial))
     for position, trial in enumerate(ran):
@@ -216,10 +216,10 @@ def observations_of(
             if value is None:
                 gaps.append(Gap(trial.trial, reason))
             else:
-                found.append(
+                observations.append(
                     Observation(task, trial.platform, trial.trial, trial.block, position, value, round=trial.round)
                 )
-    return tuple(found), tuple(gaps)
+    return tuple(observations), tuple(gaps)
 
 
 def _value(metric: MetricRecord, trial: TrialRecord, costs: FrameCosts) -> tuple[float | None, str]:
@@ -323,8 +323,8 @@ def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     seen: Counter[str] = Counter()
     for key in parameters:
         # A key that was never asked for has a value of its own; one that means nothing has none.
-        counted = [own for own, asked in zip(others, family, strict=True) if key in own or key not in asked]
-        seen[key] = len({repr(own.get(key)) for own in counted})
+        counted = [other for other, complete in zip(others, family, strict=True) if key in other or key not in complete]
+        seen[key] = len({repr(other.get(key)) for other in counted})
     sizes = [key for key, value in parameters.items() if type(value) is int and not key.endswith("_per_second")]
     telling = [key for key in parameters if seen[key] > 1] or [key for key in sizes if not key.startswith("link_")][:1]
     return ", ".join(filter(None, (_parameter(key, parameters[key]) for key in telling)))
@@ -340,9 +340,9 @@ def _parameter(key: str, value: Any) -> str:
 
     A word says by itself what it is ('fork-exec', 'randread'), unless it says that there is nothing ('none').
     """
-    own = field_words(key, value)
-    if own is not None:
-        return own
+    phrase = field_words(key, value)
+    if phrase is not None:
+        return phrase
     words = key.replace("_", " ")
     if isinstance(value, str) and (key, value) in _WORDS_OF:
         return _WORDS_OF[key, value]
@@ -351,7 +351,7 @@ def _parameter(key: str, value: Any) -> str:
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):
-        return f"{'/'.join(f'{one:g}' for one in value)} Mbit/s" if value else ""
+        return f"{'/'.join(f'{rate:g}' for rate in value)} Mbit/s" if value else ""
     if isinstance(value, int | float) and key.endswith("_bits_per_second"):
         if not value:
             return f"{words.removesuffix(' bits per second')} not limited"

@@ -157,24 +157,24 @@ def decide(
     Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both, or the conditions,
     must differ.
     """
-    comparisons = [by_host(one, rules.host_of) for one in comparisons]
-    control = [by_host(one, rules.host_of) for one in control]
+    comparisons = [by_host(comparison, rules.host_of) for comparison in comparisons]
+    control = [by_host(comparison, rules.host_of) for comparison in control]
     table = _Table.of(comparisons, control)
     if table is None:
         return comparisons, control
-    apart = {one.task: math.log(one.factor) for one in states}
+    apart = {state.task: math.log(state.factor) for state in states}
     judged = judge(table.logs, rules, table.control, np.array([apart.get(task, 0.0) for task in table.tasks]))
 
-    def told(own: Sequence[Comparison], level: float) -> list[Comparison]:
-        size = sum(map(testable, own))
-        return [
-            told_by(one, judged, table.place(one), replace(rules, level=level), size, one.task in apart)
-            if testable(one)
-            else one
-            for one in own
-        ]
+    def judged_family(family: Sequence[Comparison], level: float) -> list[Comparison]:
+        size = sum(map(testable, family))
+        ruled, verdicts = replace(rules, level=level), list(family)
+        for place, comparison in enumerate(family):
+            if testable(comparison):
+                at, unsteady = table.place(comparison), comparison.task in apart
+                verdicts[place] = told_by(comparison, judged, at, ruled, size, unsteady)
+        return verdicts
 
-    return told(comparisons, rules.level), told(control, rules.alarm_level)
+    return judged_family(comparisons, rules.level), judged_family(control, rules.alarm_level)
 
 
 def decide_families(
@@ -183,13 +183,13 @@ def decide_families(
     """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
     decided: dict[tuple[tuple[str, str | None], Task], Comparison] = {}
     for primary in (True, False):
-        own = [one for one in comparisons if one.task.metric.primary is primary]
-        beside = [one for one in control if one.task.metric.primary is primary]
-        for found in decide(own, beside, rules, states):
-            decided |= {(_column(one), one.task): one for one in found}
+        family = [comparison for comparison in comparisons if comparison.task.metric.primary is primary]
+        beside = [comparison for comparison in control if comparison.task.metric.primary is primary]
+        for judged in decide(family, beside, rules, states):
+            decided |= {(_column(comparison), comparison.task): comparison for comparison in judged}
     return (
-        [decided[_column(one), one.task] for one in comparisons],
-        [decided[_column(one), one.task] for one in control],
+        [decided[_column(comparison), comparison.task] for comparison in comparisons],
+        [decided[_column(comparison), comparison.task] for comparison in control],
     )
 
 
@@ -204,16 +204,16 @@ def standard_errors(
     if table is None:
         return {}
     judged = judge(table.logs, Rules())
-    return {
-        (one.platform, one.task): (float(judged.error[table.place(one)]), float(judged.df[table.place(one)]))
-        for one in (*comparisons, *control)
-        if testable(one)
-    }
+    errors = {}
+    for comparison in filter(testable, (*comparisons, *control)):
+        place = table.place(comparison)
+        errors[comparison.platform, comparison.task] = float(judged.error[place]), float(judged.df[place])
+    return errors
 
 
-def testable(one: Comparison) -> bool:
+def testable(comparison: Comparison) -> bool:
     """Whether there is a test of it: two blocks or more, or hosts where there are several, and no caveat."""
-    return one.caveat is None and len(one.independent) >= 2
+    return comparison.caveat is None and len(comparison.independent) >= 2
 
 
 @dataclass(frozen=True)
@@ -231,25 +231,25 @@ class _Table:
     @classmethod
     def of(cls, comparisons: Sequence[Comparison], control: Sequence[Comparison]) -> _Table | None:
         """None where nothing can be tested."""
-        tested = [one for one in (*comparisons, *control) if testable(one)]
+        tested = [comparison for comparison in (*comparisons, *control) if testable(comparison)]
         if not tested:
             return None
-        tasks, platforms = places(one.task for one in tested), places(map(_column, tested))
-        blocks = places(block for one in tested for block, _ in one.independent)
+        tasks, platforms = places(comparison.task for comparison in tested), places(map(_column, tested))
+        blocks = places(block for comparison in tested for block, _ in comparison.independent)
         logs = np.full((len(tasks), len(platforms), len(blocks)), np.nan)
-        for one in tested:
-            for block, value in logs_of(one.independent).items():
-                logs[tasks[one.task], platforms[_column(one)], blocks[block]] = value
+        for comparison in tested:
+            for block, value in logs_of(comparison.independent).items():
+                logs[tasks[comparison.task], platforms[_column(comparison)], blocks[block]] = value
         beside = set(map(_column, control))
         return cls(logs, np.array([column in beside for column in platforms]), tasks, platforms)
 
-    def place(self, one: Comparison) -> tuple[int, int]:
+    def place(self, comparison: Comparison) -> tuple[int, int]:
         """Row and column of a comparison."""
-        return self.tasks[one.task], self.platforms[_column(one)]
+        return self.tasks[comparison.task], self.platforms[_column(comparison)]
 
 
-def _column(one: Comparison) -> tuple[str, str | None]:
-    return one.platform, one.condition
+def _column(comparison: Comparison) -> tuple[str, str | None]:
+    return comparison.platform, comparison.condition
 
 
 def places(keys: Iterable[_Key]) -> dict[_Key, int]:
@@ -258,17 +258,17 @@ def places(keys: Iterable[_Key]) -> dict[_Key, int]:
 
 
 def told_by(
-    one: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool
+    comparison: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool
 ) -> Comparison:
     """The comparison with its numbers and its verdict, by its place in `judged` and its family's size.
 
     `unsteady`: the host ran its task in two states.
     """
     mean, within, reach = float(judged.mean[at]), float(judged.within[at]), float(judged.reach[at])
-    method = METHOD_OF_HOSTS if one.hosts else METHOD
+    method = METHOD_OF_HOSTS if comparison.hosts else METHOD
     possible = Interval(_factor(mean - reach), _factor(mean + reach), 1 - rules.level, method)
-    told = replace(
-        one,
+    numbered = replace(
+        comparison,
         share=_factor(mean),
         interval=Interval(_factor(judged.low[at]), _factor(judged.high[at]), CONFIDENCE, method),
         simultaneous=possible,
@@ -278,23 +278,24 @@ def told_by(
     )
     if judged.different[at]:
         verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
-        reason = f"p = {told.p_adjusted:.2g} after correction for {size} comparisons"
-        return replace(told, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
+        reason = f"p = {numbered.p_adjusted:.2g} after correction for {size} comparisons"
+        return replace(numbered, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
     shown = units.percent_between(possible.low, possible.high)
     if unsteady:
         reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g} ({shown})"
-        return replace(told, reason=reason)
+        return replace(numbered, reason=reason)
     margin = next((limit for limit in _margins(rules.margin) if within < math.log1p(limit)), None)
     if margin is not None:
         reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
-        return replace(told, verdict=Verdict.ALIKE, margin=margin, reason=reason)
-    reason = f"anything from {shown} of {one.against} agrees with what was measured ({size} comparisons taken together)"
-    return replace(told, reason=reason)
+        return replace(numbered, verdict=Verdict.ALIKE, margin=margin, reason=reason)
+    together = f"{size} comparisons taken together"
+    reason = f"anything from {shown} of {comparison.against} agrees with what was measured ({together})"
+    return replace(numbered, reason=reason)
 
 
-def _margins(own: float) -> list[float]:
+def _margins(limit: float) -> list[float]:
     """The margins that may be told, from the smallest: those of the table below the experiment's, and the latter."""
-    return [*(margin for margin in MARGINS if margin < own), own]
+    return [*(margin for margin in MARGINS if margin < limit), limit]
 
 
 def _factor(logarithm: float) -> float:

@@ -132,9 +132,9 @@ def loss_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Los
     return tuple(_loss_row(*key, groups[key]) for key in ordered)
 
 
-def _loss_row(platform: str, task: Task, flat_out: bool, own: Sequence[Point]) -> LossRow:
+def _loss_row(platform: str, task: Task, flat_out: bool, points: Sequence[Point]) -> LossRow:
     by_owner, by_segment, counters = dict[Owner, int](), dict[str, int](), dict[str, str]()
-    for loss in itertools.chain.from_iterable(map(locate, own)):
+    for loss in itertools.chain.from_iterable(map(locate, points)):
         owner, words = loss.owner, loss.words
         by_owner[owner] = by_owner.get(owner, 0) + loss.frames
         by_segment[words] = by_segment.get(words, 0) + loss.frames
@@ -144,7 +144,7 @@ def _loss_row(platform: str, task: Task, flat_out: bool, own: Sequence[Point]) -
         platform=platform,
         task=task,
         flat_out=flat_out,
-        offered_frames=sum(one.offered_frames for point in own for one in point.sources),
+        offered_frames=sum(source.offered_frames for point in points for source in point.sources),
         by_owner=by_owner,
         by_segment=by_segment,
         counters=counters,
@@ -163,26 +163,26 @@ def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Pac
     return tuple(_pace_row(*key, groups[key]) for key in ordered)
 
 
-def _pace_row(task: Task, backend: str, target: float, own: Sequence[SourceCounts]) -> PaceRow:
-    held = [source for source in own if source.unsent_frames == 0]
+def _pace_row(task: Task, backend: str, target: float, sources: Sequence[SourceCounts]) -> PaceRow:
+    held = [source for source in sources if source.unsent_frames == 0]
     rates = [rate for rate in map(achieved_rate, held) if rate is not None]
     errors = [rate / target - 1 for rate in rates] if target else []
     gaps = [source.gap_ns for source in held if source.gap_ns is not None]
     uneven = [gap.coefficient_of_variation for gap in gaps if gap.coefficient_of_variation is not None]
-    intended = sum(source.intended_frames for source in own)
+    intended = sum(source.intended_frames for source in sources)
     return PaceRow(
         task=task,
         backend=backend,
         target_rate=target,
         held=len(held),
-        missed=len(own) - len(held),
-        unsent_share=sum(source.unsent_frames for source in own) / intended if intended else 0.0,
+        missed=len(sources) - len(held),
+        unsent_share=sum(source.unsent_frames for source in sources) / intended if intended else 0.0,
         median_rate=statistics.median(rates) if rates else None,
         median_error=statistics.median(errors) if errors else None,
         worst_error=max(errors, key=abs) if errors else None,
         gap_variation=statistics.median(uneven) if uneven else None,
         longest_gap_ns=max((gap.maximum for gap in gaps if gap.maximum is not None), default=None),
-        batch_frames=max((one.batch_frames for one in held if one.batch_frames is not None), default=None),
+        batch_frames=max((source.batch_frames for source in held if source.batch_frames is not None), default=None),
     )
 
 
@@ -209,9 +209,8 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
         )
         chosen = {falling[-1]: "lowest rate"} | ({} if clean is None else {clean: "highest without loss"})
         for rate, what in chosen.items():
-            reported = [
-                one.delay_ns for point in rates[rate] for one in point.sink.per_source if one.delay_ns is not None
-            ]
+            delays = (counts.delay_ns for point in rates[rate] for counts in point.sink.per_source)
+            reported = [delay for delay in delays if delay is not None]
             row = _delay_row(platform, task, rate, what, reported)
             rows += [row] if row else []
     return tuple(rows)
@@ -220,15 +219,15 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
 def _missing(point: Point) -> float:
     """Lost or unsent, as a share of what was intended."""
     intended = sum(source.intended_frames for source in point.sources)
-    missing = intended - sum(one.forwarded_frames for one in point.sink.per_source)
+    missing = intended - sum(counts.forwarded_frames for counts in point.sink.per_source)
     return missing / intended if intended else 1.0
 
 
 def _delay_row(platform: str, task: Task, rate: float, what: str, reported: Sequence[Distribution]) -> DelayRow | None:
     full = [
-        (one.minimum, one.p50, one.p90, one.p99, one.maximum)
-        for one in reported
-        if None not in (one.minimum, one.p50, one.p90, one.p99, one.maximum)
+        (delay.minimum, delay.p50, delay.p90, delay.p99, delay.maximum)
+        for delay in reported
+        if None not in (delay.minimum, delay.p50, delay.p90, delay.p99, delay.maximum)
     ]
     if not full:
         return None
@@ -241,7 +240,7 @@ def _delay_row(platform: str, task: Task, rate: float, what: str, reported: Sequ
         task=task,
         target_rate=rate,
         what=what,
-        samples=sum(one.count for one in reported),
+        samples=sum(delay.count for delay in reported),
         minimum_ns=min(least),
         p50_ns=middle(p50),
         p90_ns=middle(p90),
@@ -254,21 +253,21 @@ def fair_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Fai
     """Cells with several sources, flat out, or at the one rate of a trial that has no other point."""
     groups: dict[Cell, list[list[float]]] = {}
     for task, trial, point in points_of(tasks, trials):
-        told = point.intended_rate_frames_per_second is None or len(trial.points or ()) == 1
-        if told and len(point.sources) > 1:
-            rates = [_source_rate(point, one.source) for one in point.sink.per_source]
+        comparable = point.intended_rate_frames_per_second is None or len(trial.points or ()) == 1
+        if comparable and len(point.sources) > 1:
+            rates = [_source_rate(point, counts.source) for counts in point.sink.per_source]
             groups.setdefault((trial.platform, task), []).append(rates)
     rows, places = [], places_of(tasks)
-    for (platform, task), own in sorted(groups.items(), key=lambda item: places[item[0][1]]):
-        medians = tuple(statistics.median(column) for column in zip(*own, strict=True))
-        rows.append(FairRow(platform, task, medians, statistics.median(map(jain, own))))
+    for (platform, task), measured in sorted(groups.items(), key=lambda item: places[item[0][1]]):
+        medians = tuple(statistics.median(column) for column in zip(*measured, strict=True))
+        rows.append(FairRow(platform, task, medians, statistics.median(map(jain, measured))))
     return tuple(rows)
 
 
 def _source_rate(point: Point, number: int) -> float:
     """One source's frames/s over a length that all sources of the point have in common, so that they compare."""
-    own = next(one for one in point.sink.per_source if one.source == number)
-    return own.forwarded_frames * 1e9 / (joint_ns(point) if point.is_shared else point.duration_ns)
+    source_counts = next(counts for counts in point.sink.per_source if counts.source == number)
+    return source_counts.forwarded_frames * 1e9 / (joint_ns(point) if point.is_shared else point.duration_ns)
 
 
 def jain(rates: Sequence[float]) -> float:
@@ -284,10 +283,10 @@ def cpu_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: S
         if point.intended_rate_frames_per_second is None and point.cpu is not None:
             groups.setdefault((trial.platform, task), []).append(point)
     rows, places = [], places_of(tasks)
-    for (platform, task), own in sorted(groups.items(), key=lambda item: places[item[0][1]]):
-        offered = sum(source.offered_frames for point in own for source in point.sources)
-        forwarded = sum(one.forwarded_frames for point in own for one in point.sink.per_source)
-        used = [point.cpu for point in own if point.cpu is not None]
+    for (platform, task), points in sorted(groups.items(), key=lambda item: places[item[0][1]]):
+        offered = sum(source.offered_frames for point in points for source in point.sources)
+        forwarded = sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
+        used = [point.cpu for point in points if point.cpu is not None]
         guest = [busy for cpu in used if (busy := _busy_ns(cpu, guest_cpus)) is not None]
         rows.append(
             CpuRow(
@@ -295,7 +294,7 @@ def cpu_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: S
                 task,
                 sum(map(_generator_ns, used)) * 1e6 / offered if offered else None,
                 sum(map(_sink_ns, used)) * 1e6 / forwarded if forwarded else None,
-                sum(guest) * 1e6 / forwarded if forwarded and len(guest) == len(own) else None,
+                sum(guest) * 1e6 / forwarded if forwarded and len(guest) == len(points) else None,
             )
         )
     return tuple(rows)
@@ -310,10 +309,13 @@ def _sink_ns(cpu: Cpu) -> int:
 
 
 def _busy_ns(cpu: Cpu, cores: Sequence[int]) -> int | None:
-    own = [one for one in cpu.processors or () if one.cpu in cores]
-    if not own:
+    used = [processor for processor in cpu.processors or () if processor.cpu in cores]
+    if not used:
         return None
-    return sum(one.user_ns + one.nice_ns + one.system_ns + one.irq_ns + one.softirq_ns for one in own)
+    return sum(
+        processor.user_ns + processor.nice_ns + processor.system_ns + processor.irq_ns + processor.softirq_ns
+        for processor in used
+    )
 
 
 def backend_uses(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[BackendUse, ...]:
@@ -326,4 +328,7 @@ def backend_uses(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
         ):
             points.setdefault(key, Counter())[trial.platform] += 1
     ordered = sorted(points.items(), key=lambda item: -item[1].total())
-    return tuple(BackendUse(kind, name, own.total(), tuple(own), reason) for (kind, name, reason), own in ordered)
+    return tuple(
+        BackendUse(kind, name, platforms.total(), tuple(platforms), reason)
+        for (kind, name, reason), platforms in ordered
+    )
