@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.analyses import with_parts
@@ -111,7 +112,7 @@ def test_parameters_that_only_seem_equal_have_texts_of_their_own(two: tuple[dict
     assert canonical({"b": [1], "a": "é"}) == canonical({"a": "é", "b": [1]}) == '{"a": "é", "b": [1]}'
 
 
-def many(analysis: Analysis, count: int) -> Analysis:
+def many(analysis: Analysis, count: int, **changed: Any) -> Analysis:
     """The analysis with so many values in the order of the trials."""
     dice, first = random.Random(1), analysis.order[0]
     order = tuple(
@@ -122,7 +123,7 @@ def many(analysis: Analysis, count: int) -> Analysis:
         )
         for place in range(count)
     )
-    return with_parts(analysis, order=order)
+    return with_parts(analysis, order=order, **changed)
 
 
 def ends_of_paths(svg: str) -> list[int]:
@@ -142,7 +143,7 @@ def test_thousands_of_values_are_dots_and_fewer_are_markers(analysis: Analysis) 
 
 
 def test_dots_have_every_value_with_its_place_and_outliers_their_words(analysis: Analysis) -> None:
-    found = dataclasses.replace(many(analysis, MOST_MARKERS + 1), caveats={"runc": "no result"})
+    found = many(analysis, MOST_MARKERS + 1, caveats={"runc": "no result"})
     spec = FIGURES["order"]
     assert isinstance(spec, FigureSpec)
     specification = spec.draw(found, Width.PAGE)
