@@ -116,13 +116,8 @@ def _gathered(advice: Advice) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], 
 
 def _row(platform: PlatformAdvice, *, named: bool) -> TableRow:
     """A platform: the whole need, each part alone with the margin that it is sorted by, and how many guests."""
-    cells = [
-        Shown(
-            _answer(platform.answer),
-            f"{platform.caveat}: it decides nothing" if platform.caveat else "",
-            _KINDS[platform.answer],
-        )
-    ]
+    caveat = f"{platform.caveat}: it decides nothing" if platform.caveat else ""
+    cells = [Shown(_answer(platform.answer), caveat, _KINDS[platform.answer])]
     for each in platform.alone:
         tightest = each.tightest
         evidence = [] if tightest is None else [_evidence(tightest, platform.caveat)]

@@ -64,9 +64,8 @@ def title_line(analysis: Analysis) -> str:
     """What was asked: 'quick: What does each platform cost?'."""
     experiment = analysis.data.manifest.experiment
     size = f", size {experiment['size']}" if experiment.get("size") else ""
-    return f"{experiment.get('name', analysis.data.manifest.run)}{size}: {experiment.get('question', '')}".removesuffix(
-        ": "
-    )
+    name = experiment.get("name", analysis.data.manifest.run)
+    return f"{name}{size}: {experiment.get('question', '')}".removesuffix(": ")
 
 
 def extent_line(analysis: Analysis) -> str:
@@ -142,15 +141,11 @@ def _row(analysis: Analysis, task_ranking: Ranking) -> RankedTask:
     reasons: dict[str, list[str]] = {}
     for comparison in task_ranking.unplaced:
         value = median_words(analysis, comparison.platform, task_ranking.task) if _is_of_one_block(comparison) else ""
-        reasons.setdefault(_why(comparison), []).append(
-            f"{comparison.platform} ({value})" if value else comparison.platform
-        )
+        platform = f"{comparison.platform} ({value})" if value else comparison.platform
+        reasons.setdefault(_why(comparison), []).append(platform)
     others = tuple(f"{', '.join(platforms)}: {reason}" for reason, platforms in reasons.items())
-    return RankedTask(
-        task_ranking.task.label,
-        tuple(_platform(analysis, placed, task_ranking.task) for placed in task_ranking.placed),
-        others,
-    )
+    with_places = tuple(_platform(analysis, placed, task_ranking.task) for placed in task_ranking.placed)
+    return RankedTask(task_ranking.task.label, with_places, others)
 
 
 def _platform(analysis: Analysis, placed: Placed, task: Task) -> RankedPlatform:
@@ -159,9 +154,8 @@ def _platform(analysis: Analysis, placed: Placed, task: Task) -> RankedPlatform:
     if placed.comparison is None:
         return RankedPlatform(place, placed.platform, value, "", "baseline")
     sentence = words.said(placed.comparison)
-    return RankedPlatform(
-        place, placed.platform, value, sentence.text, str(placed.comparison.verdict).replace(" ", "-")
-    )
+    verdict = str(placed.comparison.verdict).replace(" ", "-")
+    return RankedPlatform(place, placed.platform, value, sentence.text, verdict)
 
 
 def median_words(analysis: Analysis, platform: str, task: Task) -> str:

@@ -96,15 +96,13 @@ def _refuse_foreign(folder: RunFolder, latest: Sequence[TrialRecord]) -> None:
         planned_trial = planned.get(trial.trial)
         if planned_trial is None or _what(planned_trial) != _what(trial):
             line = max(number for number, other in enumerate(folder.trials(), 1) if other.trial == trial.trial)
-            what = (
-                "no such trial"
-                if planned_trial is None
-                else f"{planned_trial.platform}, {planned_trial.workload} with 'block': {planned_trial.block} there"
-            )
+            what = "no such trial"
+            if planned_trial is not None:
+                what = f"{planned_trial.platform}, {planned_trial.workload} with 'block': {planned_trial.block} there"
             raise RunFolderError(
-                f"{folder.path}/trials.jsonl, line {line}: trial {trial.trial} is of {trial.platform}, {trial.workload} "
-                f"in 'block': {trial.block}, and the plan in manifest.json has {what}. One of them is of another run, or "
-                "damaged: restore the folder."
+                f"{folder.path}/trials.jsonl, line {line}: trial {trial.trial} is of {trial.platform}, "
+                f"{trial.workload} in 'block': {trial.block}, and the plan in manifest.json has {what}. One of them is "
+                "of another run, or damaged: restore the folder."
             )
 
 

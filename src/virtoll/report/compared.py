@@ -96,14 +96,12 @@ class Compared:
     def summary(self) -> str:
         """How many comparisons of primary metrics came to which verdict."""
         comparisons = [comparison for comparison in self.between.comparisons if comparison.task.metric.primary]
+        if not comparisons:
+            return "Nothing that both have can be compared."
         counts = [(verdict, sum(comparison.verdict is verdict for comparison in comparisons)) for verdict in _COUNTED]
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
         noun = "comparison" if len(comparisons) == 1 else "comparisons"
-        return (
-            f"{len(comparisons)} {noun} of primary metrics: {verdicts}."
-            if comparisons
-            else "Nothing that both have can be compared."
-        )
+        return f"{len(comparisons)} {noun} of primary metrics: {verdicts}."
 
 
 def _run_words(analysis: Analysis) -> str:

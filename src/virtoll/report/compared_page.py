@@ -104,11 +104,8 @@ def render_comparison(comparisons: Sequence[Compared], drawn: Sequence[Drawing |
     )
     tasks = {task.label: task.workload for compared in comparisons for task in compared.between.tasks}
     figures = [part.figure for part in parts]
-    runs = list(
-        dict.fromkeys(
-            analysis.data.manifest.run for each in comparisons for analysis in (each.between.first, each.between.second)
-        )
-    )
+    analyses = (analysis for each in comparisons for analysis in (each.between.first, each.between.second))
+    runs = list(dict.fromkeys(analysis.data.manifest.run for analysis in analyses))
     context = {
         **browser_context(figures, ", ".join(runs), platforms, list(dict.fromkeys(tasks.values()))),
         "platform_names": set(platforms),

@@ -153,9 +153,8 @@ def shapes_once(svg: str) -> str:
 
 def named(svg: str, name: str) -> str:
     """With identifiers that begin with the figure's name, numbered by where they come: the converter counts on."""
-    numbers = {
-        identifier: f"{name}-{place}" for place, identifier in enumerate(dict.fromkeys(_IDENTIFIER.findall(svg)))
-    }
+    identifiers = dict.fromkeys(_IDENTIFIER.findall(svg))
+    numbers = {identifier: f"{name}-{place}" for place, identifier in enumerate(identifiers)}
     svg = _IDENTIFIER.sub(lambda match: f' id="{numbers[match[1]]}"', svg)
     return _REFERENCE.sub(lambda match: f"#{numbers[match[1]]}", svg)
 

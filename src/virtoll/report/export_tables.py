@@ -119,10 +119,8 @@ def _isolation(analysis: Analysis) -> ExportTable:
         for condition in isolation.conditions:
             rows = []
             for platform in analysis.platforms:
-                comparison, alone = (
-                    isolation.comparison(platform, task, condition.label),
-                    isolation.cells.get((platform, task, ALONE)),
-                )
+                comparison = isolation.comparison(platform, task, condition.label)
+                alone = isolation.cells.get((platform, task, ALONE))
                 if comparison is not None and comparison.share is not None and alone is not None:
                     median = words.estimate(alone.median, alone.interval, task.metric.unit)
                     rows.append((_name(analysis, platform), median, *_compared(comparison)))

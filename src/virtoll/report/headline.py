@@ -106,9 +106,8 @@ def _primary_limits(analysis: Analysis) -> dict[str, dict[str, list[float]]]:
     by_family: dict[str, dict[str, list[float]]] = {}
     for detectable in analysis.detectable:
         if detectable.metric.primary:
-            by_family.setdefault(detectable.family, {}).setdefault(detectable.metric.resource, []).append(
-                detectable.factor
-            )
+            by_resource = by_family.setdefault(detectable.family, {})
+            by_resource.setdefault(detectable.metric.resource, []).append(detectable.factor)
     return by_family
 
 

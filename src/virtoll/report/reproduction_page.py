@@ -270,13 +270,10 @@ def _unanswered(reproduction: Reproduction) -> Iterator[tuple[str, str]]:
     """Source, and what of it no run has a value of."""
     answered = {id(answers[0][1].question) for answers in _answers(reproduction)}
     left: dict[str, dict[str, None]] = {}
+    study = reproduction.study
     for question in questions():
-        if question.paper == reproduction.study.name and id(question) not in answered:
-            name = (
-                "the bare host"
-                if question.platform == reproduction.study.baseline
-                else reproduction.study.platform(question.platform).name
-            )
+        if question.paper == study.name and id(question) not in answered:
+            name = "the bare host" if question.platform == study.baseline else study.platform(question.platform).name
             left.setdefault(question.source, {})[f"{question.what} ({name})"] = None
     for source, texts in left.items():
         yield source, "; ".join(texts)

@@ -99,12 +99,5 @@ def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:
     if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
         small = f"estimate {estimate}"  # the interval is in the verdict
     kind = VERDICT_CLASS[comparison.verdict]
-    return Shown(
-        sentence.head,
-        small,
-        kind,
-        f"{sentence.text}: {comparison.reason}",
-        but,
-        words=sentence.tail,
-        value=comparison.share,
-    )
+    text = f"{sentence.text}: {comparison.reason}"
+    return Shown(sentence.head, small, kind, text, but, words=sentence.tail, value=comparison.share)

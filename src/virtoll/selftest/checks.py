@@ -194,12 +194,11 @@ def _range(values: list[float]) -> Measured | None:
 
 
 def _durations_ns(analysis: Analysis, label: str) -> list[float]:
-    observations = [
-        observation
+    return [
+        observation.value
         for observation in analysis.observations
         if observation.platform == label and observation.task.metric.name == "duration"
     ]
-    return [observation.value for observation in observations]
 
 
 def _facts(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:

@@ -34,23 +34,10 @@ def csv_text(findings: Sequence[Finding]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
     for finding in findings:
-        measured = (
-            (finding.measured.value, finding.measured.low, finding.measured.high)
-            if finding.measured
-            else (None, None, None)
-        )
-        writer.writerow(
-            (
-                finding.check,
-                finding.what,
-                finding.unit,
-                finding.injected,
-                *measured,
-                finding.outcome,
-                finding.rule,
-                finding.reason,
-            )
-        )
+        measured = finding.measured
+        values = (measured.value, measured.low, measured.high) if measured else (None, None, None)
+        injected = (finding.check, finding.what, finding.unit, finding.injected)
+        writer.writerow((*injected, *values, finding.outcome, finding.rule, finding.reason))
     return out.getvalue()
 
 

@@ -29,11 +29,8 @@ def chosen_rows(rows: Mapping[Task, Mapping[str, Comparison]]) -> list[Task]:
         by_metric.setdefault((task.workload, task.metric.name), []).append(task)
     kept: set[Task] = set()
     for tasks in by_metric.values():
-        kept |= {
-            tasks[0],
-            tasks[-1],
-            min(tasks, key=lambda task: min(comparison.share or 0.0 for comparison in rows[task].values())),
-        }
+        slowest = min(tasks, key=lambda task: min(comparison.share or 0.0 for comparison in rows[task].values()))
+        kept |= {tasks[0], tasks[-1], slowest}
     seen = {platform for task in kept for platform in rows[task]}
     for task, row in rows.items():
         if not row.keys() <= seen:

@@ -53,13 +53,11 @@ def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float
     """In percent: all dots, intervals within a factor of three of their dot, and the margin's band."""
     values = [100.0, 100 / (1 + analysis.margin), 100 * (1 + analysis.margin)]
     for comparison in shown:
-        if comparison.share is not None:
-            values.append(comparison.share * 100)
-            if comparison.interval is not None:
-                values += [
-                    max(comparison.interval.low, comparison.share / 3) * 100,
-                    min(comparison.interval.high, comparison.share * 3) * 100,
-                ]
+        share, interval = comparison.share, comparison.interval
+        if share is not None:
+            values.append(share * 100)
+            if interval is not None:
+                values += [max(interval.low, share / 3) * 100, min(interval.high, share * 3) * 100]
     low, high = min(values), max(values)
     margin = (high / low) ** 0.04
     return low / margin, high * margin
@@ -76,10 +74,8 @@ def share_panel(analysis: Analysis, panel: SharePanel, width: Width, left: float
 
     An arrow at the panel's edge: an interval goes on.
     """
-    right = (
-        max((text_width(caveats.name(analysis, platform), SIZES[width].small) for platform in panel.edge), default=0.0)
-        + 8
-    )
+    names = (caveats.name(analysis, platform) for platform in panel.edge)
+    right = max((text_width(name, SIZES[width].small) for name in names), default=0.0) + 8
     step = pixels(panel.line_points)
     values = list(_data(analysis, panel))
     return {

@@ -11,13 +11,10 @@ from virtoll.stats.listed_rates import Accumulated
 def draw(analysis: Analysis, width: Width) -> Specification:
     """One panel a set of frames, one group of bars a platform, one bar a number of sources."""
     bars: dict[str, list[GroupedBar]] = {}
-    for group in dict.fromkeys(accumulated.group for accumulated in analysis.listed_rates.accumulated):
-        rates = [accumulated for accumulated in analysis.listed_rates.accumulated if accumulated.group == group]
+    for group in dict.fromkeys(rate.group for rate in analysis.listed_rates.accumulated):
+        rates = [rate for rate in analysis.listed_rates.accumulated if rate.group == group]
         frames = _frames(rates[0])
-        bars[frames] = [
-            _bar(accumulated, frames)
-            for accumulated in sorted(rates, key=lambda accumulated: accumulated.shape.sources)
-        ]
+        bars[frames] = [_bar(rate, frames) for rate in sorted(rates, key=lambda rate: rate.shape.sources)]
     return grouped_bars(analysis, bars, width, upright="forwarded at most, Mbit/s")
 
 
