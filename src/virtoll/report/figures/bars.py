@@ -27,7 +27,7 @@ _BESIDE = 5  # pixels between a bar and what stands beside it
 class Bar:
     """One bar in the axis' unit, from zero to `value`; `low` and `high` are its interval's ends, where it has one.
 
-    `beside`: what is printed right of it. `said`: all of it in words. `workload`: what was measured.
+    `beside`: what is printed right of it. `tooltip`: all of it in words. `workload`: what was measured.
     """
 
     value: float

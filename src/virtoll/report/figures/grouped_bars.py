@@ -33,7 +33,7 @@ _ABOVE = 3.0  # pixels between a bar and its kind's name
 class GroupedBar:
     """A platform's mean in the axis' unit, and what was measured. `kind` is printed above the bar.
 
-    `said`: all of it in words but the platform's name.
+    `tooltip`: all of it in words but the platform's name.
     """
 
     platform: str

@@ -17,7 +17,7 @@ _AS_IT_IS: Specification = {"field": "width", "type": "quantitative", "scale": N
 
 @dataclass(frozen=True)
 class LinePoint:
-    """A value at a place of the axis, both in the axes' units; None: there is none. `said`: all of it in words.
+    """A value at a place of the axis, both in the axes' units; None: there is none. `tooltip`: all of it in words.
 
     `width`: in pixels, of the line that it is on, where a platform has several, by which they differ.
     """
