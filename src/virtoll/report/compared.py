@@ -43,8 +43,8 @@ _MOST_CHANGES: Final = 12
 class Compared:
     """What is told together: `between` two sides with the names `first` and `second`, such as A and B.
 
-    `changes`: what else differs by the manifests. `remarks`: what must be read first besides: unlikenesses that were to be
-    ignored, and what of the folders is not as it was, which `damage` lists. `gate`: what `--fail-if-slower` asked;
+    `changes`: what else differs by the manifests. `remarks`: what must be read first besides: unlikenesses that were to
+    be ignored, and what of the folders is not as it was, which `damage` lists. `gate`: what `--fail-if-slower` asked;
     None: nothing.
     """
 
