@@ -350,7 +350,7 @@ def _compared(between: Between, first: _Side, second: _Side, told: tuple[str, ..
         first=first.name,
         second=second.name,
         changes=() if between.paired else what_changed(*manifests),
-        told=(*lines, *told),
+        remarks=(*lines, *told),
         damage=tuple(line for found in damage.values() for line in found),
     )
 

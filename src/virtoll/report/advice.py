@@ -66,21 +66,21 @@ class AnsweringExperiment:
 
 def all_advice_lines(advice: Advice) -> list[str]:
     """The advice for the terminal: each platform, those that meet the need first."""
-    found = [f"need: {' + '.join(advice.needs)}"]
+    lines = [f"need: {' + '.join(advice.needs)}"]
     if len(advice.needs) > 1:
-        found.append(_SEVERAL)
-    found.append(_family(advice))
+        lines.append(_SEVERAL)
+    lines.append(_family(advice))
     alike: dict[tuple[str, ...], list[str]] = {}
-    for one in advice.platforms:
-        name = f"{one.platform} (the baseline)" if one.platform == advice.baseline else one.platform
-        alike.setdefault(tuple(_platform(one, several=len(advice.needs) > 1)), []).append(name)
+    for platform in advice.platforms:
+        name = f"{platform.platform} (the baseline)" if platform.platform == advice.baseline else platform.platform
+        alike.setdefault(tuple(_platform(platform, several=len(advice.needs) > 1)), []).append(name)
     for (answer, *rest), platforms in alike.items():
-        found += ["", f"{', '.join(platforms)}: {answer}", *rest]
+        lines += ["", f"{', '.join(platforms)}: {answer}", *rest]
     if advice.cautions:
-        found += ["", "cautions of this run:"]
+        lines += ["", "cautions of this run:"]
     for caution in advice.cautions:
-        found.append(f"  {textwrap.shorten(caution, _CAUTION, placeholder=' ...')}")
-    return found
+        lines.append(f"  {textwrap.shorten(caution, _CAUTION, placeholder=' ...')}")
+    return lines
 
 
 def _family(advice: Advice) -> str:
@@ -88,95 +88,98 @@ def _family(advice: Advice) -> str:
     return f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run"
 
 
-def advice_view(advice: Advice, told: Sequence[AnsweringExperiment]) -> AdviceView:
+def advice_view(advice: Advice, experiments: Sequence[AnsweringExperiment]) -> AdviceView:
     """The advice as the report prints it."""
     named = len(advice.needs) > 1
     return AdviceView(
         parts=advice.needs,
         family_line=_family(advice),
-        rows=tuple(_row(one, named=named) for one in advice.platforms),
+        rows=tuple(_row(platform, named=named) for platform in advice.platforms),
         beside=_gathered(advice),
         cautions=advice.cautions,
-        experiments=tuple((experiment_line(one).removesuffix(":"), one.text) for one in told),
-        document=advice_document(advice, told),
+        experiments=tuple(
+            (experiment_line(experiment).removesuffix(":"), experiment.text) for experiment in experiments
+        ),
+        document=advice_document(advice, experiments),
     )
 
 
 def _gathered(advice: Advice) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """What is said of guests side by side, with all platforms that it is said of."""
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for one in advice.platforms:
-        lines = tuple(line.strip() for each in one.beside for line in _beside(each))
+    by_lines: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for platform in advice.platforms:
+        lines = tuple(line.strip() for each in platform.beside for line in _beside(each))
         if lines:
-            found[lines] = (*found.get(lines, ()), one.platform)
-    return tuple((platforms, lines) for lines, platforms in found.items())
+            by_lines[lines] = (*by_lines.get(lines, ()), platform.platform)
+    return tuple((platforms, lines) for lines, platforms in by_lines.items())
 
 
-def _row(one: PlatformAdvice, *, named: bool) -> TableRow:
+def _row(platform: PlatformAdvice, *, named: bool) -> TableRow:
     """A platform: the whole need, each part alone with the margin that it is sorted by, and how many guests."""
-    cells = [Shown(_answer(one.answer), f"{one.caveat}: it decides nothing" if one.caveat else "", _KINDS[one.answer])]
-    for each in one.alone:
+    caveat = f"{platform.caveat}: it decides nothing" if platform.caveat else ""
+    cells = [Shown(_answer(platform.answer), caveat, _KINDS[platform.answer])]
+    for each in platform.alone:
         tightest = each.tightest
-        told = [] if tightest is None else [_evidence(tightest, one.caveat)]
+        evidence = [] if tightest is None else [_evidence(tightest, platform.caveat)]
         margin = "" if tightest is None else _margin(tightest)
         head = "; ".join(filter(None, (_answer(each.answer) if named else "", margin))) or _answer(each.answer)
         times = tightest.margin.times if tightest is not None and tightest.margin is not None else None
-        cells.append(Shown(head, "\n".join(filter(None, (*told, each.reason))), value=times))
-    many = [f"{f'{own.need}: ' if named else ''}{_guests(own)}" for own in one.guests]
-    most = max((own.at_least or 0 for own in one.guests), default=None)
+        cells.append(Shown(head, "\n".join(filter(None, (*evidence, each.reason))), value=times))
+    many = [f"{f'{guests.need}: ' if named else ''}{_guests(guests)}" for guests in platform.guests]
+    most = max((guests.at_least or 0 for guests in platform.guests), default=None)
     cells.append(Shown("; ".join(many) or "–", kind="" if many else "missing", value=most))
-    return TableRow(one.platform, tuple(cells))
+    return TableRow(platform.platform, tuple(cells))
 
 
-def experiment_line(told: AnsweringExperiment) -> str:
+def experiment_line(experiment: AnsweringExperiment) -> str:
     """What an experiment would answer; its text is to follow as it is."""
-    if told.text is None:
-        return f"not measured: {told.tells}; no experiment of this Virtoll can answer it: {told.note}"
-    time = "" if told.seconds is None else f", about {units.time_to_come(max(told.seconds, 1.0))}"
-    text = f"not measured or not decided: {told.tells}; this experiment would answer it{time}"
-    return f"{text}{f' ({told.note})' if told.note else ''}:"
+    if experiment.text is None:
+        return f"not measured: {experiment.tells}; no experiment of this Virtoll can answer it: {experiment.note}"
+    time = "" if experiment.seconds is None else f", about {units.time_to_come(max(experiment.seconds, 1.0))}"
+    text = f"not measured or not decided: {experiment.tells}; this experiment would answer it{time}"
+    return f"{text}{f' ({experiment.note})' if experiment.note else ''}:"
 
 
-def _platform(one: PlatformAdvice, *, several: bool) -> list[str]:
+def _platform(platform: PlatformAdvice, *, several: bool) -> list[str]:
     """The answer, and lines of what it rests on."""
-    found = [f"{_answer(one.answer)}{f' ({one.caveat}: it decides nothing)' if one.caveat else ''}"]
-    for statement in one.alone:
-        found += _statement(statement, one.caveat, named=several)
-    for beside in one.beside:
-        found += _beside(beside)
-    for guests in one.guests:
-        found.append(f"  how many{f', {guests.need}' if several else ''}: {_guests(guests)}")
-    return found
+    lines = [f"{_answer(platform.answer)}{f' ({platform.caveat}: it decides nothing)' if platform.caveat else ''}"]
+    for statement in platform.alone:
+        lines += _statement(statement, platform.caveat, named=several)
+    for beside in platform.beside:
+        lines += _beside(beside)
+    for guests in platform.guests:
+        lines.append(f"  how many{f', {guests.need}' if several else ''}: {_guests(guests)}")
+    return lines
 
 
 def _answer(answer: Answer) -> str:
     return "does not meet it" if answer is Answer.FAILS else str(answer)
 
 
-def _statement(one: Statement, caveat: str | None, *, named: bool) -> list[str]:
-    head = f"{one.need}: {_answer(one.answer)}" if named else ""
-    tightest = one.tightest
+def _statement(statement: Statement, caveat: str | None, *, named: bool) -> list[str]:
+    head = f"{statement.need}: {_answer(statement.answer)}" if named else ""
+    tightest = statement.tightest
     if tightest is None:
-        return [f"  {head}: {one.reason}" if head else f"  {one.reason}"]
+        return [f"  {head}: {statement.reason}" if head else f"  {statement.reason}"]
     margin = _margin(tightest)
-    found = [f"  {', '.join(filter(None, (head, margin)))}"] if head or margin else []
-    found.append(f"    {_evidence(tightest, caveat)}")
-    if one.reason:
-        found.append(f"    {one.reason}")
-    if len(one.findings) > 1:
-        found.append(f"    the tightest of {len(one.findings)} measured values; --json has all")
-    return found
+    lines = [f"  {', '.join(filter(None, (head, margin)))}"] if head or margin else []
+    lines.append(f"    {_evidence(tightest, caveat)}")
+    if statement.reason:
+        lines.append(f"    {statement.reason}")
+    if len(statement.findings) > 1:
+        lines.append(f"    the tightest of {len(statement.findings)} measured values; --json has all")
+    return lines
 
 
-def _margin(found: Finding) -> str:
+def _margin(finding: Finding) -> str:
     """'2.8 times what is needed, at least 2.6': the end that speaks against the answer."""
-    margin = found.margin
+    margin = finding.margin
     if margin is None:
         return ""
-    text = f"{'less than ' if found.too_much else ''}{_times(margin.times)} times what is needed"
-    if found.answer is Answer.MEETS:
+    text = f"{'less than ' if finding.too_much else ''}{_times(margin.times)} times what is needed"
+    if finding.answer is Answer.MEETS:
         return text if margin.at_least >= _MANY else f"{text}, at least {_times(margin.at_least)}"
-    if found.answer is Answer.FAILS:
+    if finding.answer is Answer.FAILS:
         return f"{text}, at most {_times(margin.at_most)}"
     return f"{text} ({_between(margin)})"
 
@@ -193,21 +196,21 @@ def _times(number: float) -> str:
     return units.significant(number, 2) if number < _MANY else f"more than {_MANY}"
 
 
-def _evidence(found: Finding, caveat: str | None) -> str:
+def _evidence(finding: Finding, caveat: str | None) -> str:
     """'568 kframes/s of IP forwarding 64 B; 3 blocks, 15 trials', and what limits it."""
-    bounded = found.bound.startswith("router") and "<" in found.bound
-    told = "were too much for" if found.too_much else "within the bounds, of" if bounded else "of"
-    value = "" if found.value is None else f"{_value(found.value, found.unit)} {told} "
-    where = f", {found.under}" if found.under else ""
-    bound = "" if found.bound.startswith("router") else f" ({found.bound})"
-    rests_on = ([_counted(found.blocks, "block")] if found.blocks else []) + [_counted(found.trials, "trial")]
-    text = f"{value}{found.task}{bound}{where}; {', '.join(rests_on)}"
-    fit = _fit(found.fit) if found.fit is not None else ""
-    more = [found.note, *((fit, found.reason) if found.value is not None else (found.reason, fit))]
-    if found.caveat and found.caveat != caveat:
-        more.append(found.caveat)
-    if found.more_blocks is not None:
-        more.append(f"{_counted(found.more_blocks, 'block')} more would decide it, were the estimate the truth")
+    bounded = finding.bound.startswith("router") and "<" in finding.bound
+    relation = "were too much for" if finding.too_much else "within the bounds, of" if bounded else "of"
+    value = "" if finding.value is None else f"{_value(finding.value, finding.unit)} {relation} "
+    where = f", {finding.under}" if finding.under else ""
+    bound = "" if finding.bound.startswith("router") else f" ({finding.bound})"
+    rests_on = ([_counted(finding.blocks, "block")] if finding.blocks else []) + [_counted(finding.trials, "trial")]
+    text = f"{value}{finding.task}{bound}{where}; {', '.join(rests_on)}"
+    fit = _fit(finding.fit) if finding.fit is not None else ""
+    more = [finding.note, *((fit, finding.reason) if finding.value is not None else (finding.reason, fit))]
+    if finding.caveat and finding.caveat != caveat:
+        more.append(finding.caveat)
+    if finding.more_blocks is not None:
+        more.append(f"{_counted(finding.more_blocks, 'block')} more would decide it, were the estimate the truth")
     return "; ".join(filter(None, (text, *more)))
 
 
@@ -227,43 +230,45 @@ def _fit(fit: Fit) -> str:
     return f"{name} ({error}{residual}; {len(fit.sizes)} sizes)"
 
 
-def _beside(one: Beside) -> list[str]:
-    loads = " and ".join(one.loads)
-    text = f"{one.need}, beside the load '{loads}' in the others' place: {_answer(one.answer)}"
-    tightest = tightest_of(one.findings)
+def _beside(beside: Beside) -> list[str]:
+    loads = " and ".join(beside.loads)
+    text = f"{beside.need}, beside the load '{loads}' in the others' place: {_answer(beside.answer)}"
+    tightest = tightest_of(beside.findings)
     if tightest is not None:
         text += f"; {'; '.join(filter(None, (_margin(tightest), _evidence(tightest, None))))}"
-    told = "" if tightest is not None and one.reason == tightest.reason else one.reason
-    head = f"  {text}{f'; {told}' if told else ''}"
-    return [head, *(f"    {_factor(factor)}" for factor in one.factors)]
+    reason = "" if tightest is not None and beside.reason == tightest.reason else beside.reason
+    head = f"  {text}{f'; {reason}' if reason else ''}"
+    return [head, *(f"    {_factor(factor)}" for factor in beside.factors)]
 
 
-def _factor(one: Factor) -> str:
-    if one.share is None:
-        return f"{one.condition}: {one.why_not}"
-    ends = "" if one.low is None or one.high is None else f" ({words.ends(one.low, one.high)})"
-    error = "" if one.held_out is None else f"; blocks differ from the others' by up to {units.percent(one.held_out)}"
-    return f"{one.condition}: keeps {words.share(one.share)} of what it does alone{ends}{error}" + (
-        f"; as a factor it is not used: {one.why_not}" if one.why_not else ""
+def _factor(factor: Factor) -> str:
+    if factor.share is None:
+        return f"{factor.condition}: {factor.why_not}"
+    ends = "" if factor.low is None or factor.high is None else f" ({words.ends(factor.low, factor.high)})"
+    error = (
+        "" if factor.held_out is None else f"; blocks differ from the others' by up to {units.percent(factor.held_out)}"
+    )
+    return f"{factor.condition}: keeps {words.share(factor.share)} of what it does alone{ends}{error}" + (
+        f"; as a factor it is not used: {factor.why_not}" if factor.why_not else ""
     )
 
 
-def _guests(one: Guests) -> str:
-    measured = f"measured with {_listed(str(step.guests) for step in one.steps)}"
-    told = []
-    if one.at_least is not None:
-        told.append(f"at least {_counted(one.at_least, 'guest')} at once, each of them")
-    if one.not_with is not None:
-        told.append(f"not {_counted(one.not_with, 'guest')}")
-    if one.by_model is not None:
-        where = ", which is beyond what was measured" if one.beyond else ""
-        told.append(f"{one.by_model} by the model{where}")
-    if not told:
-        first = one.steps[0].findings[0]
-        told.append(f"cannot be said{f' ({one.caveat or first.reason})' if one.caveat or first.reason else ''}")
-    more = [f"each takes {units.size(round(one.taken_bytes))} of the host's memory"] if one.taken_bytes else []
-    more += [_fit(one.fit)] if one.fit is not None else []
-    return "; ".join([*told, measured, *more])
+def _guests(guests: Guests) -> str:
+    measured = f"measured with {_listed(str(step.guests) for step in guests.steps)}"
+    parts = []
+    if guests.at_least is not None:
+        parts.append(f"at least {_counted(guests.at_least, 'guest')} at once, each of them")
+    if guests.not_with is not None:
+        parts.append(f"not {_counted(guests.not_with, 'guest')}")
+    if guests.by_model is not None:
+        where = ", which is beyond what was measured" if guests.beyond else ""
+        parts.append(f"{guests.by_model} by the model{where}")
+    if not parts:
+        first = guests.steps[0].findings[0]
+        parts.append(f"cannot be said{f' ({guests.caveat or first.reason})' if guests.caveat or first.reason else ''}")
+    more = [f"each takes {units.size(round(guests.taken_bytes))} of the host's memory"] if guests.taken_bytes else []
+    more += [_fit(guests.fit)] if guests.fit is not None else []
+    return "; ".join([*parts, measured, *more])
 
 
 def _counted(number: int, noun: str) -> str:
@@ -275,7 +280,7 @@ def _listed(words: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def advice_document(advice: Advice, told: Sequence[AnsweringExperiment]) -> dict[str, Any]:
+def advice_document(advice: Advice, experiments: Sequence[AnsweringExperiment]) -> dict[str, Any]:
     """The same for a program; what is open is null."""
     return {
         "needs": list(advice.needs),
@@ -283,25 +288,26 @@ def advice_document(advice: Advice, told: Sequence[AnsweringExperiment]) -> dict
         "blocks": advice.blocks,
         "baseline": advice.baseline,
         "platforms": [
-            {**_plain(asdict(one)), "guests": [_with_ends(each) for each in one.guests]} for one in advice.platforms
+            {**_plain(asdict(platform)), "guests": [_with_ends(each) for each in platform.guests]}
+            for platform in advice.platforms
         ],
         "cautions": list(advice.cautions),
-        "experiments": [asdict(one) for one in told],
+        "experiments": [asdict(experiment) for experiment in experiments],
     }
 
 
-def _with_ends(one: Guests) -> dict[str, Any]:
-    ends = {"at_least": one.at_least, "not_with": one.not_with, "beyond_what_was_measured": one.beyond}
-    found: dict[str, Any] = _plain(asdict(one))
-    return found | ends
+def _with_ends(guests: Guests) -> dict[str, Any]:
+    ends = {"at_least": guests.at_least, "not_with": guests.not_with, "beyond_what_was_measured": guests.beyond}
+    document: dict[str, Any] = _plain(asdict(guests))
+    return document | ends
 
 
 def _plain(value: Any) -> Any:
     """As JSON has it."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(part) for part in value]
     if isinstance(value, Enum):
         return value.value[0] if isinstance(value.value, tuple) else str(value.value)
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -51,27 +51,28 @@ def rankings(analysis: Analysis) -> tuple[Ranking, ...]:
     if baseline is None:
         return ()
     tasks = [task for task in headline_tasks(analysis) if task.metric.primary]
-    found = [ranking(task, analysis.comparisons, baseline, analysis.lower_bounds) for task in tasks]
-    return tuple(one for one in found if one.placed[1:] or one.unplaced)
+    task_rankings = [ranking(task, analysis.comparisons, baseline, analysis.lower_bounds) for task in tasks]
+    return tuple(task_ranking for task_ranking in task_rankings if task_ranking.placed[1:] or task_ranking.unplaced)
 
 
 def ranked(analysis: Analysis) -> tuple[RankedTask, ...]:
     """The rankings in words."""
-    return tuple(_row(analysis, one) for one in rankings(analysis))
+    return tuple(_row(analysis, task_ranking) for task_ranking in rankings(analysis))
 
 
 def title_line(analysis: Analysis) -> str:
     """What was asked: 'quick: What does each platform cost?'."""
-    asked = analysis.data.manifest.experiment
-    size = f", size {asked['size']}" if asked.get("size") else ""
-    return f"{asked.get('name', analysis.data.manifest.run)}{size}: {asked.get('question', '')}".removesuffix(": ")
+    experiment = analysis.data.manifest.experiment
+    size = f", size {experiment['size']}" if experiment.get("size") else ""
+    name = experiment.get("name", analysis.data.manifest.run)
+    return f"{name}{size}: {experiment.get('question', '')}".removesuffix(": ")
 
 
 def extent_line(analysis: Analysis) -> str:
     """How much of the plan there is: '237 values from 192 of 192 planned trials in 3 blocks', and the baseline."""
     manifest = analysis.data.manifest
     values = (*analysis.observations, *analysis.isolation.observations, *analysis.at_once.observations)
-    planned = sum(not one.warm_up for one in manifest.plan.trials)
+    planned = sum(not trial.warm_up for trial in manifest.plan.trials)
     return (
         f"Run {manifest.run}: {len(values)} values from {len(analysis.data.every_trial)} of {planned} planned trials "
         f"in {words.blocks_words(analysis)}. Baseline: {manifest.baseline or 'none'}."
@@ -85,7 +86,7 @@ def damage_line(damage: Sequence[str]) -> str:
 
 def extended_line(analysis: Analysis) -> str:
     """That blocks were added after the run had reported its verdicts, and what is then still promised."""
-    times = [str(one.blocks) for one in analysis.data.manifest.extensions]
+    times = [str(extension.blocks) for extension in analysis.data.manifest.extensions]
     return (
         f"This run was extended after {' and '.join(times)} blocks, when its verdicts had been seen. They were "
         f"tested at {words.amount(LEVEL)}, and those of {analysis.blocks} blocks are tested at "
@@ -105,53 +106,56 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
     data, manifest = analysis.data, analysis.data.manifest
     reason = f": {data.state.reason}" if data.state.reason else ""
-    found = []
+    sentences = []
     if data.state.state != "complete":
-        found.append(
+        sentences.append(
             f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
             f"{how_to_end(analysis)}"
         )
-    found += campaign_lines(analysis)
+    sentences += campaign_lines(analysis)
     if damage:
-        found.append(damage_line(damage))
+        sentences.append(damage_line(damage))
     if analysis.extended_from is not None:
-        found.append(extended_line(analysis))
+        sentences.append(extended_line(analysis))
     if analysis.alarms:
-        found.append(control_line(analysis))
+        sentences.append(control_line(analysis))
     if analysis.consolidations and not manifest.plan.trials:
-        found.append("This run counts idle guests and has no trials.")
+        sentences.append("This run counts idle guests and has no trials.")
     elif not analysis.observations and not analysis.at_once.observations:
-        found.append("No trial gave a value, so there is nothing to compare.")
+        sentences.append("No trial gave a value, so there is nothing to compare.")
     elif not manifest.baseline:
-        found.append("This run has no baseline, so there are no ratios and no verdicts: only medians.")
+        sentences.append("This run has no baseline, so there are no ratios and no verdicts: only medians.")
     elif not analysis.baseline:
-        found.append(
+        sentences.append(
             f"Nothing of the baseline {manifest.baseline} could be measured, so there are no ratios and no verdicts: "
             "only medians."
         )
     elif analysis.blocks == 1:
-        found.append("Only one block was measured: there are ratios, but no intervals and so no verdicts.")
+        sentences.append("Only one block was measured: there are ratios, but no intervals and so no verdicts.")
     if order_line(analysis):
-        found.append(f"{order_line(analysis)} Randomised blocks keep both apart.")
-    return tuple(found)
+        sentences.append(f"{order_line(analysis)} Randomised blocks keep both apart.")
+    return tuple(sentences)
 
 
-def _row(analysis: Analysis, found: Ranking) -> RankedTask:
+def _row(analysis: Analysis, task_ranking: Ranking) -> RankedTask:
     reasons: dict[str, list[str]] = {}
-    for one in found.unplaced:
-        value = median_words(analysis, one.platform, found.task) if _is_of_one_block(one) else ""
-        reasons.setdefault(_why(one), []).append(f"{one.platform} ({value})" if value else one.platform)
+    for comparison in task_ranking.unplaced:
+        value = median_words(analysis, comparison.platform, task_ranking.task) if _is_of_one_block(comparison) else ""
+        platform = f"{comparison.platform} ({value})" if value else comparison.platform
+        reasons.setdefault(_why(comparison), []).append(platform)
     others = tuple(f"{', '.join(platforms)}: {reason}" for reason, platforms in reasons.items())
-    return RankedTask(found.task.label, tuple(_platform(analysis, one, found.task) for one in found.placed), others)
+    with_places = tuple(_platform(analysis, placed, task_ranking.task) for placed in task_ranking.placed)
+    return RankedTask(task_ranking.task.label, with_places, others)
 
 
-def _platform(analysis: Analysis, one: Placed, task: Task) -> RankedPlatform:
-    place = str(one.first) if one.first == one.last else f"{one.first} to {one.last}"
-    value = median_words(analysis, one.platform, task)
-    if one.comparison is None:
-        return RankedPlatform(place, one.platform, value, "", "baseline")
-    said = words.said(one.comparison)
-    return RankedPlatform(place, one.platform, value, said.text, str(one.comparison.verdict).replace(" ", "-"))
+def _platform(analysis: Analysis, placed: Placed, task: Task) -> RankedPlatform:
+    place = str(placed.first) if placed.first == placed.last else f"{placed.first} to {placed.last}"
+    value = median_words(analysis, placed.platform, task)
+    if placed.comparison is None:
+        return RankedPlatform(place, placed.platform, value, "", "baseline")
+    sentence = words.said(placed.comparison)
+    verdict = str(placed.comparison.verdict).replace(" ", "-")
+    return RankedPlatform(place, placed.platform, value, sentence.text, verdict)
 
 
 def median_words(analysis: Analysis, platform: str, task: Task) -> str:
@@ -160,25 +164,25 @@ def median_words(analysis: Analysis, platform: str, task: Task) -> str:
     return "" if cell is None else words.estimate(cell.median, cell.interval, task.metric.unit)
 
 
-def _why(one: Comparison) -> str:
+def _why(comparison: Comparison) -> str:
     """Why a platform has no place, in a few words."""
-    if _is_of_one_block(one):
+    if _is_of_one_block(comparison):
         return "one block, no interval"
-    if one.verdict is Verdict.UNKNOWN:
-        return f"no verdict ({one.caveat})"
-    return str(one.verdict)
+    if comparison.verdict is Verdict.UNKNOWN:
+        return f"no verdict ({comparison.caveat})"
+    return str(comparison.verdict)
 
 
-def _is_of_one_block(one: Comparison) -> bool:
-    return one.verdict is Verdict.UNKNOWN and one.caveat is None
+def _is_of_one_block(comparison: Comparison) -> bool:
+    return comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None
 
 
 def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
     """What of the primary comparisons is not known, and how many blocks more would tell, fewest first."""
     rules = Rules(analysis.margin, analysis.level, analysis.level, host_of=analysis.host_of)
-    unsteady = {one.task for one in analysis.two_states}
+    unsteady = {state.task for state in analysis.two_states}
     every = remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
-    return tuple(one for one in every if one.comparison.task not in unsteady)
+    return tuple(undecided for undecided in every if undecided.comparison.task not in unsteady)
 
 
 def cost_to_know_line(analysis: Analysis) -> str:
@@ -191,7 +195,7 @@ def cost_to_know_line(analysis: Analysis) -> str:
         return ""
     seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial, analysis.data.fitness)
     unit = "host" if analysis.host_of else "block"
-    can = [one for one in left if one.blocks is not None]
+    can = [undecided for undecided in left if undecided.blocks is not None]
     never = len(left) - len(can)
     rest = (
         f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} {unit}s would not decide "
@@ -212,13 +216,15 @@ def cost_to_know_line(analysis: Analysis) -> str:
         rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
     if len(can) == 1:
         return f"{lead}.{rest}"
-    told = ", ".join(f"{_named(one)} after {_more(one.blocks or 0, seconds, unit)}" for one in can[:_NAMED])
+    examples = ", ".join(
+        f"{_named(undecided)} after {_more(undecided.blocks or 0, seconds, unit)}" for undecided in can[:_NAMED]
+    )
     others = len(can) - _NAMED
-    return f"{lead}; {'first ' if others > 0 else ''}{told}.{rest}"
+    return f"{lead}; {'first ' if others > 0 else ''}{examples}.{rest}"
 
 
-def _named(one: Remaining) -> str:
-    return f"{one.comparison.platform} in {one.comparison.task.label}"
+def _named(undecided: Remaining) -> str:
+    return f"{undecided.comparison.platform} in {undecided.comparison.task.label}"
 
 
 def _more(blocks: int, seconds: float | None, unit: str) -> str:

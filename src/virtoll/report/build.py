@@ -59,14 +59,16 @@ def load(run_directory: Path) -> RunData:
     latest = folder.latest_trials()
     boots, groups = folder.boots(), folder.groups()
     _refuse_foreign(folder, latest)
-    _refuse_unknown(folder, "boots.jsonl", [one.platform for one in boots])
-    _refuse_unknown(folder, "groups.jsonl", [one.platform for one in groups])
+    _refuse_unknown(folder, "boots.jsonl", [boot.platform for boot in boots])
+    _refuse_unknown(folder, "groups.jsonl", [group.platform for group in groups])
     return RunData(
         manifest=folder.manifest,
         state=_state(folder),
-        trials=tuple(one for one in latest if not one.warm_up and one.condition is None and one.scale is None),
-        beside=tuple(one for one in latest if not one.warm_up and one.condition is not None),
-        at_once=tuple(one for one in latest if not one.warm_up and one.scale is not None),
+        trials=tuple(
+            trial for trial in latest if not trial.warm_up and trial.condition is None and trial.scale is None
+        ),
+        beside=tuple(trial for trial in latest if not trial.warm_up and trial.condition is not None),
+        at_once=tuple(trial for trial in latest if not trial.warm_up and trial.scale is not None),
         groups=groups,
         warm_ups=tuple(trial for trial in latest if trial.warm_up),
         boots=boots,
@@ -89,26 +91,28 @@ def _state(folder: RunFolder) -> State:
 
 def _refuse_foreign(folder: RunFolder, latest: Sequence[TrialRecord]) -> None:
     """RunFolderError for a trial that is not the one of its number in the plan: of another run, or damaged."""
-    planned = {one.trial: one for one in folder.manifest.plan.trials}
-    for one in latest:
-        own = planned.get(one.trial)
-        if own is None or _what(own) != _what(one):
-            line = max(number for number, other in enumerate(folder.trials(), 1) if other.trial == one.trial)
-            what = "no such trial" if own is None else f"{own.platform}, {own.workload} with 'block': {own.block} there"
+    planned = {trial.trial: trial for trial in folder.manifest.plan.trials}
+    for trial in latest:
+        planned_trial = planned.get(trial.trial)
+        if planned_trial is None or _what(planned_trial) != _what(trial):
+            line = max(number for number, other in enumerate(folder.trials(), 1) if other.trial == trial.trial)
+            what = "no such trial"
+            if planned_trial is not None:
+                what = f"{planned_trial.platform}, {planned_trial.workload} with 'block': {planned_trial.block} there"
             raise RunFolderError(
-                f"{folder.path}/trials.jsonl, line {line}: trial {one.trial} is of {one.platform}, {one.workload} in "
-                f"'block': {one.block}, and the plan in manifest.json has {what}. One of them is of another run, or "
-                "damaged: restore the folder."
+                f"{folder.path}/trials.jsonl, line {line}: trial {trial.trial} is of {trial.platform}, "
+                f"{trial.workload} in 'block': {trial.block}, and the plan in manifest.json has {what}. One of them is "
+                "of another run, or damaged: restore the folder."
             )
 
 
-def _what(one: PlannedTrial | TrialRecord) -> tuple[object, ...]:
-    return one.platform, one.workload, one.block, one.parameters, one.condition, one.scale
+def _what(trial: PlannedTrial | TrialRecord) -> tuple[object, ...]:
+    return trial.platform, trial.workload, trial.block, trial.parameters, trial.condition, trial.scale
 
 
 def _refuse_unknown(folder: RunFolder, name: str, platforms: Sequence[str]) -> None:
     """RunFolderError for a line, one after the other, whose platform is not among the manifest's."""
-    labels = {one.label for one in folder.manifest.platforms}
+    labels = {entry.label for entry in folder.manifest.platforms}
     for line, platform in enumerate(platforms, 1):
         if platform not in labels:
             raise RunFolderError(
@@ -160,8 +164,8 @@ def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Forese
     """What a run of so many blocks, at the level of its looks, would show on the host of an earlier run."""
     earlier = load_analysis(run_directory)
     level = LEVEL if looks is None else looks.level_at(blocks)
-    found = foreseen(earlier.comparisons, earlier.control, blocks, level=level)
-    return Foreseen(run_directory.name, blocks, {task.label: factor for task, factor in found.items()})
+    factors = foreseen(earlier.comparisons, earlier.control, blocks, level=level)
+    return Foreseen(run_directory.name, blocks, {task.label: factor for task, factor in factors.items()})
 
 
 def ledger_of(analysis: Analysis, claims: Sequence[Claim] = (), ratios: Ratios | None = None) -> tuple[Judged, ...]:
@@ -171,7 +175,7 @@ def ledger_of(analysis: Analysis, claims: Sequence[Claim] = (), ratios: Ratios |
     UsageError where two claims have one identifier, or where a value's unit is not what was read.
     """
     every = (*claims, *published_claims())
-    twice = [name for name, count in Counter(one.id for one in every).items() if count > 1]
+    twice = [name for name, count in Counter(claim.id for claim in every).items() if count > 1]
     if twice:
         raise UsageError(f"claim {twice[0]} is there twice; give one of yours another id than the published ones have")
     return judge_claims(analysis, every, ratios)
@@ -266,4 +270,4 @@ def _built(
 
 def _drawings(drawer: Drawer, analysis: Analysis, specs: Mapping[str, FigureSpec]) -> dict[str, Drawing]:
     """Of those that have something to draw, by name."""
-    return {name: drawer.render(name, one, analysis) for name, one in specs.items() if one.why_not(analysis) is None}
+    return {name: drawer.render(name, spec, analysis) for name, spec in specs.items() if spec.why_not(analysis) is None}

@@ -12,11 +12,11 @@ def change_line(change: Change) -> str:
     """One change in a line; what was not there before is new, and what is not there after is gone."""
     before, after = change.before, change.after
     if before is None or after is None:
-        told = f"{after} (new)" if before is None else f"{before} (gone)"
+        text = f"{after} (new)" if before is None else f"{before} (gone)"
     else:
         name = _shared_word(before, after)
-        told = f"{before} -> {after.removeprefix(name)}"
-    return units.printable(f"{change.what}: {told}").replace("\n", " ")
+        text = f"{before} -> {after.removeprefix(name)}"
+    return units.printable(f"{change.what}: {text}").replace("\n", " ")
 
 
 def change_lines(changes: Iterable[Change]) -> tuple[str, ...]:
@@ -26,5 +26,5 @@ def change_lines(changes: Iterable[Change]) -> tuple[str, ...]:
 
 def _shared_word(before: str, after: str) -> str:
     """The name before a version, with its space, where both have it: 'runc ' of 'runc 1.1.5' and 'runc 1.1.12'."""
-    (one, _, rest), (other, _, _) = before.partition(" "), after.partition(" ")
-    return f"{one} " if one == other and rest[:1].isdigit() and one.isalpha() else ""
+    (name, _, rest), (other, _, _) = before.partition(" "), after.partition(" ")
+    return f"{name} " if name == other and rest[:1].isdigit() and name.isalpha() else ""

@@ -43,8 +43,8 @@ _MOST_CHANGES: Final = 12
 class Compared:
     """What is told together: `between` two sides with the names `first` and `second`, such as A and B.
 
-    `changes`: what else differs by the manifests. `told`: what must be read first besides: unlikenesses that were to be
-    ignored, and what of the folders is not as it was, which `damage` lists. `gate`: what `--fail-if-slower` asked;
+    `changes`: what else differs by the manifests. `remarks`: what must be read first besides: unlikenesses that were to
+    be ignored, and what of the folders is not as it was, which `damage` lists. `gate`: what `--fail-if-slower` asked;
     None: nothing.
     """
 
@@ -52,7 +52,7 @@ class Compared:
     first: str
     second: str
     changes: tuple[Change, ...]
-    told: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
     gate: GateView | None = None
 
@@ -66,10 +66,10 @@ class Compared:
         """What each side is, in words."""
         if self.between.paired:
             manifest = self.between.first.data.manifest
-            if manifest.against is not None and all(one.builds for one in self.between.pairs):
+            if manifest.against is not None and all(pair.builds for pair in self.between.pairs):
                 settings = ", ".join(manifest.against.settings)
                 return f"{_run_words(self.between.first)}, as its experiment says", f"the same run, against {settings}"
-            firsts, seconds = zip(*((one.first, one.second) for one in self.between.pairs), strict=True)
+            firsts, seconds = zip(*((pair.first, pair.second) for pair in self.between.pairs), strict=True)
             return f"{', '.join(firsts)} of run {manifest.run}", f"{', '.join(seconds)} of the same run"
         return _run_words(self.between.first), _run_words(self.between.second)
 
@@ -95,55 +95,65 @@ class Compared:
     @property
     def summary(self) -> str:
         """How many comparisons of primary metrics came to which verdict."""
-        own = [one for one in self.between.comparisons if one.task.metric.primary]
-        counts = [(verdict, sum(one.verdict is verdict for one in own)) for verdict in _COUNTED]
-        told = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
-        noun = "comparison" if len(own) == 1 else "comparisons"
-        return f"{len(own)} {noun} of primary metrics: {told}." if own else "Nothing that both have can be compared."
+        comparisons = [comparison for comparison in self.between.comparisons if comparison.task.metric.primary]
+        if not comparisons:
+            return "Nothing that both have can be compared."
+        counts = [(verdict, sum(comparison.verdict is verdict for comparison in comparisons)) for verdict in _COUNTED]
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+        noun = "comparison" if len(comparisons) == 1 else "comparisons"
+        return f"{len(comparisons)} {noun} of primary metrics: {verdicts}."
 
 
 def _run_words(analysis: Analysis) -> str:
     manifest = analysis.data.manifest
-    asked = manifest.experiment.get("name")
+    experiment = manifest.experiment.get("name")
     begun = units.moment(manifest.created_realtime_ns)
-    name = f"{asked}, run {manifest.run}" if asked else f"run {manifest.run}"
+    name = f"{experiment}, run {manifest.run}" if experiment else f"run {manifest.run}"
     return f"{name}, begun {begun}, {words.blocks_words(analysis)}"
 
 
 def cautions(compared: Compared) -> list[str]:
     """What must be read before any number, a sentence each."""
-    found = [*compared.told]
-    for name, one in ((compared.first, compared.between.first), (compared.second, compared.between.second)):
-        state = one.data.state
+    sentences = [*compared.remarks]
+    for name, analysis in ((compared.first, compared.between.first), (compared.second, compared.between.second)):
+        state = analysis.data.state
         if state.state != "complete" and not (compared.between.paired and name == compared.second):
-            run = one.data.manifest.run
-            found.append(f"Run {run} is not complete ({state.state}): this rests on what it has measured so far.")
+            run = analysis.data.manifest.run
+            sentences.append(f"Run {run} is not complete ({state.state}): this rests on what it has measured so far.")
     if compared.between.alarms:
-        tasks = ", ".join(f"{one.task.label} ({words.said(one).text})" for one in compared.between.alarms)
-        found.append(
+        tasks = ", ".join(
+            f"{comparison.task.label} ({words.said(comparison).text})" for comparison in compared.between.alarms
+        )
+        sentences.append(
             f"Do not trust this comparison: the A/A control differs in {tasks}, which chance alone does in one of a "
             "hundred."
         )
-    return found
+    return sentences
 
 
 def notes(compared: Compared) -> list[str]:
     """What is to be known of the whole comparison, a sentence or two each."""
     between = compared.between
-    found = [compared.how]
-    bare = [one for one in between.host if one.share is not None and one.task.metric.primary]
+    sentences = [compared.how]
+    bare = [
+        comparison for comparison in between.host if comparison.share is not None and comparison.task.metric.primary
+    ]
     if bare:
-        shares = [one.share for one in bare if one.share is not None]
+        shares = [comparison.share for comparison in bare if comparison.share is not None]
         line = f"The host itself in {compared.second}: {words.between(min(shares), max(shares))} of {compared.first}."
-        changed = [one for one in bare if one.verdict in DIFFERENT]
+        changed = [comparison for comparison in bare if comparison.verdict in DIFFERENT]
         if changed:
-            tasks = ", ".join(f"{one.task.label} ({words.said(one).text})" for one in changed)
+            tasks = ", ".join(f"{comparison.task.label} ({words.said(comparison).text})" for comparison in changed)
             line += f" It differs in {tasks}; the platforms' shares are made in each run, so that this falls out."
-        found.append(line)
-    limits = [one.smallest for one in between.comparisons if one.smallest is not None and one.task.metric.primary]
+        sentences.append(line)
+    limits = [
+        comparison.smallest
+        for comparison in between.comparisons
+        if comparison.smallest is not None and comparison.task.metric.primary
+    ]
     if limits:
         low, high = words.smallest(min(limits)), words.smallest(max(limits))
-        found.append(
+        sentences.append(
             "In four of five such comparisons a difference is found that is a factor of "
             f"{words.joined(low, high)} or more. Not known does not mean no difference: more blocks would decide."
         )
@@ -156,27 +166,27 @@ def notes(compared: Compared) -> list[str]:
         if labels and between.whole
     ]
     if alone:
-        found.append(f"Not compared: {'; '.join(alone)}.")
-    if any(one.data.beside or one.data.at_once for one in (between.first, between.second)):
-        found.append("Guests beside others, and several at once, are not compared: each run's report has them.")
-    size = sum(one.p_value is not None and one.task.metric.primary for one in between.comparisons)
+        sentences.append(f"Not compared: {'; '.join(alone)}.")
+    if any(analysis.data.beside or analysis.data.at_once for analysis in (between.first, between.second)):
+        sentences.append("Guests beside others, and several at once, are not compared: each run's report has them.")
+    size = sum(comparison.p_value is not None and comparison.task.metric.primary for comparison in between.comparisons)
     if size:
-        found.append(
+        sentences.append(
             f"Verdicts are corrected (Holm) over {size} comparison{'' if size == 1 else 's'} of primary metrics; the "
             f"chance that any difference among them is false is at most {words.amount(between.level)}."
         )
-    return found
+    return sentences
 
 
 def shown_tasks(between: Between) -> list[Task]:
     """The tasks of primary metrics, and the others in which something differs."""
-    different = {one.task for one in between.comparisons if one.verdict in DIFFERENT}
+    different = {comparison.task for comparison in between.comparisons if comparison.verdict in DIFFERENT}
     return [task for task in between.tasks if task.metric.primary or task in different]
 
 
 def of_task(between: Between, task: Task) -> list[Comparison]:
     """The comparisons of a task, in the order of the pairs."""
-    return [one for one in between.comparisons if one.task == task]
+    return [comparison for comparison in between.comparisons if comparison.task == task]
 
 
 def sample_words(sample: Sample, unit: str) -> str:
@@ -187,14 +197,14 @@ def sample_words(sample: Sample, unit: str) -> str:
     return f"{value} ({words.share(sample.share)})" if sample.share is not None else value
 
 
-def row_words(compared: Compared, one: Comparison) -> tuple[str, str, str]:
+def row_words(compared: Compared, comparison: Comparison) -> tuple[str, str, str]:
     """Both sides, and what is said of the second against the first."""
-    first, second = compared.between.samples(one)
-    unit = one.task.metric.unit
-    said = words.said(one).text
-    if one.verdict is Verdict.NOT_MEASURED and one.reason:
-        said = f"{said} ({one.reason})"
-    return sample_words(first, unit), sample_words(second, unit), said
+    first, second = compared.between.samples(comparison)
+    unit = comparison.task.metric.unit
+    sentence = words.said(comparison).text
+    if comparison.verdict is Verdict.NOT_MEASURED and comparison.reason:
+        sentence = f"{sentence} ({comparison.reason})"
+    return sample_words(first, unit), sample_words(second, unit), sentence
 
 
 def compared_lines(compared: Compared, width: int) -> list[RenderableType]:
@@ -211,18 +221,21 @@ def compared_lines(compared: Compared, width: int) -> list[RenderableType]:
     ]
     shown += [text(line, "bold") for line in cautions(compared)]
     rows = {
-        task: [_cells(compared, one) for one in of_task(compared.between, task)]
+        task: [_cells(compared, comparison) for comparison in of_task(compared.between, task)]
         for task in shown_tasks(compared.between)
     }
-    every = [("", compared.first, "", compared.second, "", ""), *(cells for own in rows.values() for cells, _ in own)]
+    every = [
+        ("", compared.first, "", compared.second, "", ""),
+        *(cells for task_rows in rows.values() for cells, _ in task_rows),
+    ]
     widths = [max(cell_len(cells[place]) for cells in every) for place in range(5)]
     widths[0] = min(widths[0], width // 3)
-    for number, (task, own) in enumerate(rows.items()):
+    for number, (task, task_rows) in enumerate(rows.items()):
         table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=True, header_style="dim", show_header=number == 0)
         for place, head in enumerate(every[0][:5]):
             table.add_column(head, justify="right" if place else "left", overflow="fold", width=widths[place])
         table.add_column(f"{compared.second} is", overflow="fold")
-        for cells, verdict in own:
+        for cells, verdict in task_rows:
             table.add_row(*map(text, cells[:5]), text(cells[5], _STYLES.get(verdict, "")))
         shown += [text(""), text(task.label, "bold"), table]
     shown += [text(""), *map(text, notes(compared))]
@@ -234,40 +247,44 @@ def compared_lines(compared: Compared, width: int) -> list[RenderableType]:
     return shown
 
 
-def _cells(compared: Compared, one: Comparison) -> tuple[tuple[str, ...], Verdict]:
+def _cells(compared: Compared, comparison: Comparison) -> tuple[tuple[str, ...], Verdict]:
     """Platform, both medians with the shares of the baseline's performance, what is said; and the verdict."""
-    unit = one.task.metric.unit
-    cells = [one.platform]
-    for sample in compared.between.samples(one):
+    unit = comparison.task.metric.unit
+    cells = [comparison.platform]
+    for sample in compared.between.samples(comparison):
         cell = sample.cell
         cells.append("–" if cell is None else words.estimate(cell.median, cell.interval, unit))
         cells.append("" if sample.share is None or cell is None else words.share(sample.share))
-    return (*cells, row_words(compared, one)[2]), one.verdict
+    return (*cells, row_words(compared, comparison)[2]), comparison.verdict
 
 
-def compared_markdown(told: Sequence[Compared]) -> str:
+def compared_markdown(comparisons: Sequence[Compared]) -> str:
     """A comment on a change: what is asked for, what differs, all of it folded, and how it was measured."""
     lines: list[str] = []
-    for compared in told:
+    for compared in comparisons:
         lines += ["", *_markdown_of(compared)] if lines else _markdown_of(compared)
     return "\n".join(lines) + "\n"
 
 
 def _markdown_of(compared: Compared) -> Iterator[str]:
     yield f"### {comment_text(compared.title)}: {comment_text(compared.summary)}"
-    for name, said in zip((compared.first, compared.second), compared.sides, strict=True):
-        yield from ("", f"{comment_text(name)}: {comment_text(said)}")
+    for name, side in zip((compared.first, compared.second), compared.sides, strict=True):
+        yield from ("", f"{comment_text(name)}: {comment_text(side)}")
     for line in cautions(compared):
         yield from ("", f"**{comment_text(line)}**")
     if compared.gate is not None:
         yield from ("", f"**{comment_text(compared.gate.words)}**")
-        open_checks = [one for one in compared.gate.checks if one.outcome != "met"]
+        open_checks = [check for check in compared.gate.checks if check.outcome != "met"]
         if open_checks:
             yield from ("", *comment_heads(["outcome", "measured", "why"]))
             for check in open_checks:
                 yield comment_row([check.outcome, measured_words(check), "; ".join(check.rest)])
-    different = [one for one in compared.between.comparisons if one.verdict in DIFFERENT]
-    rest = [one for one in compared.between.comparisons if one.task.metric.primary and one.verdict not in DIFFERENT]
+    different = [comparison for comparison in compared.between.comparisons if comparison.verdict in DIFFERENT]
+    rest = [
+        comparison
+        for comparison in compared.between.comparisons
+        if comparison.task.metric.primary and comparison.verdict not in DIFFERENT
+    ]
     if different:
         yield from ("", *_markdown_table(compared, different))
     if rest:
@@ -289,13 +306,13 @@ def _markdown_of(compared: Compared) -> Iterator[str]:
 
 def _markdown_table(compared: Compared, rows: Sequence[Comparison]) -> Iterator[str]:
     yield from comment_heads(["workload", "platform", compared.first, compared.second, f"{compared.second} is"])
-    for one in rows:
-        yield comment_row([one.task.label, one.platform, *row_words(compared, one)])
+    for comparison in rows:
+        yield comment_row([comparison.task.label, comparison.platform, *row_words(compared, comparison)])
 
 
-def compared_document(told: Sequence[Compared]) -> dict[str, Any]:
+def compared_document(comparisons: Sequence[Compared]) -> dict[str, Any]:
     """All of it for a program; what is missing is null and never zero."""
-    return {"schema": SCHEMA, "version": VERSION, "comparisons": [_document_of(one) for one in told]}
+    return {"schema": SCHEMA, "version": VERSION, "comparisons": [_document_of(compared) for compared in comparisons]}
 
 
 def _document_of(compared: Compared) -> dict[str, Any]:
@@ -305,20 +322,22 @@ def _document_of(compared: Compared) -> dict[str, Any]:
         **{
             key: {
                 "name": name,
-                "run": one.data.manifest.run,
-                "created_realtime_ns": one.data.manifest.created_realtime_ns,
-                "state": one.data.state.state,
-                "virtoll": one.data.manifest.virtoll,
-                "host_fingerprint": one.data.manifest.host.get("fingerprint"),
+                "run": analysis.data.manifest.run,
+                "created_realtime_ns": analysis.data.manifest.created_realtime_ns,
+                "state": analysis.data.state.state,
+                "virtoll": analysis.data.manifest.virtoll,
+                "host_fingerprint": analysis.data.manifest.host.get("fingerprint"),
             }
-            for key, name, one in sides
+            for key, name, analysis in sides
         },
         "paired": between.paired,
         "by": between.by,
         "level": between.level,
         "cautions": cautions(compared),
         "notes": notes(compared),
-        "changes": [{"what": one.what, "before": one.before, "after": one.after} for one in compared.changes],
+        "changes": [
+            {"what": change.what, "before": change.before, "after": change.after} for change in compared.changes
+        ],
         "rows": compared_table(between).records(),
         "gate": None if compared.gate is None else dict(compared.gate.document),
     }

@@ -61,28 +61,28 @@ class PartView:
     gate: Any
 
 
-def build_comparison(told: Sequence[Compared], target: Path) -> Path:
+def build_comparison(comparisons: Sequence[Compared], target: Path) -> Path:
     """Make `index.html`, `figures/` and `tables/` in `target`, anew, and give the page's path.
 
     Raises DrawingError (a figure is not drawn) and StorageError (it cannot be written); the old page is then as it was.
     """
     with Drawer() as drawer:
-        drawn = [_drawn(drawer, number, one) for number, one in enumerate(told, 1)]
+        drawn = [_drawn(drawer, number, compared) for number, compared in enumerate(comparisons, 1)]
         try:
             with renewed(target, may_be_link=True) as folder:
-                names = write_tables(folder, _tables(told))
-                page = render_comparison(told, drawn, names)
-                write_page(folder, page, [one for one in drawn if one is not None])
+                names = write_tables(folder, _tables(comparisons))
+                page = render_comparison(comparisons, drawn, names)
+                write_page(folder, page, [drawing for drawing in drawn if drawing is not None])
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
     return target / "index.html"
 
 
-def _drawn(drawer: Drawer, number: int, one: Compared) -> Drawing | None:
-    if compared_figure_why_not(one.between) is not None:
+def _drawn(drawer: Drawer, number: int, compared: Compared) -> Drawing | None:
+    if compared_figure_why_not(compared.between) is not None:
         return None
-    draw = partial(draw_compared, one.between, one.first, one.second)
+    draw = partial(draw_compared, compared.between, compared.first, compared.second)
     return drawer.rendered(_name(number), draw, in_a_column=True)
 
 
@@ -90,18 +90,22 @@ def _name(number: int) -> str:
     return f"compared-{number}"
 
 
-def render_comparison(told: Sequence[Compared], drawn: Sequence[Drawing | None], tables: Sequence[str]) -> str:
+def render_comparison(comparisons: Sequence[Compared], drawn: Sequence[Drawing | None], tables: Sequence[str]) -> str:
     """The whole page as HTML; `drawn`: the figure of each comparison, None where there is nothing to draw.
 
     `tables`: the names of those beside it.
     """
-    parts = [_part(number, one, figure) for number, (one, figure) in enumerate(zip(told, drawn, strict=True), 1)]
-    platforms = list(dict.fromkeys(one.platform for each in told for one in each.between.comparisons))
-    tasks = {task.label: task.workload for one in told for task in one.between.tasks}
-    figures = [part.figure for part in parts]
-    runs = list(
-        dict.fromkeys(one.data.manifest.run for each in told for one in (each.between.first, each.between.second))
+    parts = [
+        _part(number, compared, figure)
+        for number, (compared, figure) in enumerate(zip(comparisons, drawn, strict=True), 1)
+    ]
+    platforms = list(
+        dict.fromkeys(comparison.platform for each in comparisons for comparison in each.between.comparisons)
     )
+    tasks = {task.label: task.workload for compared in comparisons for task in compared.between.tasks}
+    figures = [part.figure for part in parts]
+    analyses = (analysis for each in comparisons for analysis in (each.between.first, each.between.second))
+    runs = list(dict.fromkeys(analysis.data.manifest.run for analysis in analyses))
     context = {
         **browser_context(figures, ", ".join(runs), platforms, list(dict.fromkeys(tasks.values()))),
         "platform_names": set(platforms),
@@ -113,59 +117,60 @@ def render_comparison(told: Sequence[Compared], drawn: Sequence[Drawing | None],
     return page_text("compared.html.j2", context, figures)
 
 
-def _part(number: int, one: Compared, drawn: Drawing | None) -> PartView:
-    title = f"Performance of {one.second} in % of {one.first}"
-    why_not = compared_figure_why_not(one.between)
+def _part(number: int, compared: Compared, drawn: Drawing | None) -> PartView:
+    title = f"Performance of {compared.second} in % of {compared.first}"
+    why_not = compared_figure_why_not(compared.between)
     figure = (
         FigureView(_name(number), title, "compared", "", None, why_not)
         if drawn is None
-        else drawn_view(drawn, title, "compared", compared_caption(one.between, one.first, one.second))
+        else drawn_view(drawn, title, "compared", compared_caption(compared.between, compared.first, compared.second))
     )
     rows = tuple(
-        (task.label, tuple(_row(one, each) for each in of_task(one.between, task))) for task in one.between.tasks
+        (task.label, tuple(_row(compared, each) for each in of_task(compared.between, task)))
+        for task in compared.between.tasks
     )
     return PartView(
         number=number,
-        title=one.title,
-        summary=one.summary,
-        names=(one.first, one.second),
-        sides=one.sides,
-        cautions=tuple(cautions(one)),
-        notes=tuple(notes(one)),
+        title=compared.title,
+        summary=compared.summary,
+        names=(compared.first, compared.second),
+        sides=compared.sides,
+        cautions=tuple(cautions(compared)),
+        notes=tuple(notes(compared)),
         figure=figure,
         rows=rows,
-        changes=() if one.between.paired else change_lines(one.changes),
-        gate=_gate(one),
+        changes=() if compared.between.paired else change_lines(compared.changes),
+        gate=_gate(compared),
     )
 
 
-def _gate(one: Compared) -> Any:
+def _gate(compared: Compared) -> Any:
     """The outcome, and each check in three texts; None where nothing was asked."""
-    if one.gate is None:
+    if compared.gate is None:
         return None
-    checks = [(each.kind, each.outcome, measured_words(each), "; ".join(each.rest)) for each in one.gate.checks]
-    return {"kind": one.gate.kind, "words": one.gate.words, "checks": checks}
+    checks = [(each.kind, each.outcome, measured_words(each), "; ".join(each.rest)) for each in compared.gate.checks]
+    return {"kind": compared.gate.kind, "words": compared.gate.words, "checks": checks}
 
 
-def _row(compared: Compared, one: Comparison) -> RowView:
-    first, second = compared.between.samples(one)
-    said = words.said(one)
-    estimate = words.share_and_interval(one.share, one.interval) if one.share is not None else ""
+def _row(compared: Compared, comparison: Comparison) -> RowView:
+    first, second = compared.between.samples(comparison)
+    sentence = words.said(comparison)
+    estimate = words.share_and_interval(comparison.share, comparison.interval) if comparison.share is not None else ""
     return RowView(
-        platform=one.platform,
-        first=sample_words(first, one.task.metric.unit),
-        second=sample_words(second, one.task.metric.unit),
-        head=said.head,
-        tail=said.tail,
+        platform=comparison.platform,
+        first=sample_words(first, comparison.task.metric.unit),
+        second=sample_words(second, comparison.task.metric.unit),
+        head=sentence.head,
+        tail=sentence.tail,
         small=f"{estimate} of {compared.first}" if estimate else "",
-        kind=VERDICT_CLASS[one.verdict],
-        reason=one.reason,
+        kind=VERDICT_CLASS[comparison.verdict],
+        reason=comparison.reason,
     )
 
 
-def _tables(told: Sequence[Compared]) -> list[CsvTable]:
+def _tables(comparisons: Sequence[Compared]) -> list[CsvTable]:
     """`compared`, and of several comparisons `compared-2` and so on."""
-    tables = [compared_table(one.between) for one in told]
+    tables = [compared_table(compared.between) for compared in comparisons]
     return [
         table if number == 1 else CsvTable(f"{table.name}-{number}", table.header, table.rows)
         for number, table in enumerate(tables, 1)

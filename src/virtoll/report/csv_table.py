@@ -43,8 +43,8 @@ def no_formula(cell: Any) -> Any:
 
 def _harmless(cell: Any) -> Any:
     """A cell that neither a spreadsheet computes nor a terminal obeys, on which somebody prints the file."""
-    found = no_formula(cell)
-    return printable(found) if isinstance(found, str) else found
+    value = no_formula(cell)
+    return printable(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def record(header: Sequence[str], row: Row) -> dict[str, Any]:
 
     An end of an interval ('low', 'interval_high') has a second key, 'low_open': whether it is open. It is None then.
     """
-    found: dict[str, Any] = {}
+    by_column: dict[str, Any] = {}
     for name, value in zip(header, row, strict=True):
         finite = not isinstance(value, float) or math.isfinite(value)
-        found[name] = value if finite else None
+        by_column[name] = value if finite else None
         if _END.search(name):
-            found[f"{name}_open"] = not finite
-    return found
+            by_column[f"{name}_open"] = not finite
+    return by_column

@@ -56,18 +56,18 @@ def report_document(
         **_head(analysis),
         "run": _run(analysis, folder, page, damage),
         "notes": list(notes(analysis, damage or ())),
-        "answer": [_ranking(analysis, one) for one in rankings(analysis)],
+        "answer": [_ranking(analysis, ranking) for ranking in rankings(analysis)],
         "not_known": _not_known(analysis),
         "fitness": _fitness(analysis),
         "caveats": [{"platform": platform, "caveat": caveat} for platform, caveat in analysis.caveats.items()],
         "cautions": [
             {
-                "caution": one.caution.title,
-                "concerns": one.concerns,
-                "meaning": one.caution.meaning,
-                "advice": one.caution.advice,
+                "caution": caution.caution.title,
+                "concerns": caution.concerns,
+                "meaning": caution.caution.meaning,
+                "advice": caution.caution.advice,
             }
-            for one in analysis.cautions
+            for caution in analysis.cautions
         ],
         "medians": records_of(MEDIANS, analysis),
         "comparisons": records_of(COMPARISONS, analysis),
@@ -121,12 +121,12 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
         "part": asdict(manifest.part) if manifest.part is not None else None,
         "merged": asdict(manifest.merged) if manifest.merged is not None else None,
         "hosts": [
-            {"name": one.name, "fingerprint": one.fingerprint, "blocks": [block + 1 for block in one.blocks]}
-            for one in analysis.across_hosts.hosts
+            {"name": host.name, "fingerprint": host.fingerprint, "blocks": [block + 1 for block in host.blocks]}
+            for host in analysis.across_hosts.hosts
         ],
-        "extended_after": [one.blocks for one in manifest.extensions],
+        "extended_after": [extension.blocks for extension in manifest.extensions],
         "error_level": analysis.level,
-        "trials_planned": sum(not one.warm_up for one in manifest.plan.trials),
+        "trials_planned": sum(not trial.warm_up for trial in manifest.plan.trials),
         "trials_ended": len(analysis.data.every_trial),
         "values": len(values),
     }
@@ -144,42 +144,47 @@ def _task(task: Task) -> dict[str, Any]:
     }
 
 
-def _ranking(analysis: Analysis, found: Ranking) -> dict[str, Any]:
+def _ranking(analysis: Analysis, ranking: Ranking) -> dict[str, Any]:
     return {
-        **_task(found.task),
-        "placed": [_placed(analysis, found.task, one) for one in found.placed],
+        **_task(ranking.task),
+        "placed": [_placed(analysis, ranking.task, placed) for placed in ranking.placed],
         "unplaced": [
-            {"platform": one.platform, "verdict": str(one.verdict), "caveat": one.caveat, "reason": one.reason or None}
-            for one in found.unplaced
+            {
+                "platform": comparison.platform,
+                "verdict": str(comparison.verdict),
+                "caveat": comparison.caveat,
+                "reason": comparison.reason or None,
+            }
+            for comparison in ranking.unplaced
         ],
     }
 
 
-def _placed(analysis: Analysis, task: Task, one: Placed) -> dict[str, Any]:
+def _placed(analysis: Analysis, task: Task, placed: Placed) -> dict[str, Any]:
     """A platform of a ranking; the interval of its share holds together with all others."""
-    joint = one.comparison.simultaneous if one.comparison else None
+    joint = placed.comparison.simultaneous if placed.comparison else None
     at_most = joint.high if joint else 1.0
-    ends = (joint.low if joint else 1.0, math.inf if (one.platform, task) in analysis.lower_bounds else at_most)
+    ends = (joint.low if joint else 1.0, math.inf if (placed.platform, task) in analysis.lower_bounds else at_most)
     return {
-        "platform": one.platform,
-        "first_place": one.first,
-        "last_place": one.last,
-        "share": one.comparison.share if one.comparison else 1.0,
+        "platform": placed.platform,
+        "first_place": placed.first,
+        "last_place": placed.last,
+        "share": placed.comparison.share if placed.comparison else 1.0,
         **record(("share_low", "share_high"), ends),
-        **_verdict(one.comparison),
-        "generator_bound": analysis.generator_bound(one.platform, task),
+        **_verdict(placed.comparison),
+        "generator_bound": analysis.generator_bound(placed.platform, task),
     }
 
 
-def _verdict(one: Comparison | None) -> dict[str, Any]:
+def _verdict(comparison: Comparison | None) -> dict[str, Any]:
     """What is said of a comparison; None: it is the baseline."""
-    if one is None:
+    if comparison is None:
         return {"verdict": "baseline", "at_least_factor": None, "margin_share": None, "words": "baseline"}
     return {
-        "verdict": str(one.verdict),
-        "at_least_factor": one.at_least,
-        "margin_share": one.margin,
-        "words": words.said(one).text,
+        "verdict": str(comparison.verdict),
+        "at_least_factor": comparison.at_least,
+        "margin_share": comparison.margin,
+        "words": words.said(comparison).text,
     }
 
 
@@ -189,13 +194,15 @@ def _not_known(analysis: Analysis) -> list[dict[str, Any]]:
     by_hosts = bool(analysis.host_of)
     return [
         {
-            "platform": one.comparison.platform,
-            **_task(one.comparison.task),
-            "more_blocks": None if by_hosts else one.blocks,
-            "more_hosts": one.blocks if by_hosts else None,
-            "more_seconds": None if by_hosts or one.blocks is None or seconds is None else one.blocks * seconds,
+            "platform": undecided.comparison.platform,
+            **_task(undecided.comparison.task),
+            "more_blocks": None if by_hosts else undecided.blocks,
+            "more_hosts": undecided.blocks if by_hosts else None,
+            "more_seconds": None
+            if by_hosts or undecided.blocks is None or seconds is None
+            else undecided.blocks * seconds,
         }
-        for one in not_known(analysis)
+        for undecided in not_known(analysis)
     ]
 
 
@@ -206,13 +213,13 @@ def _fitness(analysis: Analysis) -> dict[str, Any]:
         "reasons": list(analysis.fitness.reasons),
         "readings": [
             {
-                "name": one.threshold.name,
-                "meaning": one.threshold.meaning,
-                "value": one.value,
-                "degraded_from": one.threshold.degraded,
-                "unfit_from": one.threshold.unfit,
-                "level": None if one.level is None else str(one.level),
+                "name": finding.threshold.name,
+                "meaning": finding.threshold.meaning,
+                "value": finding.value,
+                "degraded_from": finding.threshold.degraded,
+                "unfit_from": finding.threshold.unfit,
+                "level": None if finding.level is None else str(finding.level),
             }
-            for one in analysis.fitness.findings
+            for finding in analysis.fitness.findings
         ],
     }

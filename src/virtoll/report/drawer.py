@@ -90,8 +90,8 @@ def converter() -> ModuleType:
     return vl_convert
 
 
-def _drawn(asked: dict[str, Any]) -> str:
-    return drawn(asked["specification"], asked["config"], asked["pixels"])
+def _drawn(request: dict[str, Any]) -> str:
+    return drawn(request["specification"], request["config"], request["pixels"])
 
 
 def drawn(specification: str, config: dict[str, Any], pixels: float) -> str:
@@ -115,26 +115,26 @@ def drawn(specification: str, config: dict[str, Any], pixels: float) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{body}'
 
 
-def _as_path(found: re.Match[str]) -> str:
+def _as_path(match: re.Match[str]) -> str:
     """A straight line in half the letters."""
-    x, y, across, down = found.groups()
+    x, y, across, down = match.groups()
     step = f"h{across}" if down == "0" else f"v{down}" if across == "0" else f"l{across},{down}"
     return f'<path d="M{x},{y}{step}"'
 
 
-def _said_once(found: re.Match[str]) -> str:
+def _said_once(match: re.Match[str]) -> str:
     """A group's marks or letters: how all of them look is said of the group, which they inherit it from."""
-    tags = _MARK.findall(found[1])
+    tags = _MARK.findall(match[1])
     first, *others = (dict(_LOOK.findall(tag)) for tag in tags)
-    common = [(name, value) for name, value in first.items() if all(one.get(name) == value for one in others)]
+    common = [(name, value) for name, value in first.items() if all(look.get(name) == value for look in others)]
     if len(tags) == 1 or not common:
-        return found[0]
-    said = [f' {name}="{value}"' for name, value in common]
+        return match[0]
+    attributes = [f' {name}="{value}"' for name, value in common]
 
     def shorter(tag: re.Match[str]) -> str:
-        return functools.reduce(lambda text, one: text.replace(one, ""), said, tag[0])
+        return functools.reduce(lambda text, attribute: text.replace(attribute, ""), attributes, tag[0])
 
-    return f"<g{''.join(said)}>{_MARK.sub(shorter, found[1])}</g>"
+    return f"<g{''.join(attributes)}>{_MARK.sub(shorter, match[1])}</g>"
 
 
 def shapes_once(svg: str) -> str:
@@ -142,9 +142,9 @@ def shapes_once(svg: str) -> str:
     counts = Counter(outline for _, _, outline in _SHAPE.findall(svg))
     numbers = {outline: number for number, (outline, count) in enumerate(counts.items()) if count > _OFTEN}
 
-    def used(found: re.Match[str]) -> str:
-        x, y, outline = found.groups()
-        return f'<use href="#shape{numbers[outline]}" x="{x}" y="{y}"' if outline in numbers else found[0]
+    def used(match: re.Match[str]) -> str:
+        x, y, outline = match.groups()
+        return f'<use href="#shape{numbers[outline]}" x="{x}" y="{y}"' if outline in numbers else match[0]
 
     shapes = "".join(f'<path id="shape{number}" d="{outline}"/>' for outline, number in numbers.items())
     end = svg.index(">") + 1
@@ -153,9 +153,10 @@ def shapes_once(svg: str) -> str:
 
 def named(svg: str, name: str) -> str:
     """With identifiers that begin with the figure's name, numbered by where they come: the converter counts on."""
-    numbers = {own: f"{name}-{place}" for place, own in enumerate(dict.fromkeys(_IDENTIFIER.findall(svg)))}
-    svg = _IDENTIFIER.sub(lambda found: f' id="{numbers[found[1]]}"', svg)
-    return _REFERENCE.sub(lambda found: f"#{numbers[found[1]]}", svg)
+    identifiers = dict.fromkeys(_IDENTIFIER.findall(svg))
+    numbers = {identifier: f"{name}-{place}" for place, identifier in enumerate(identifiers)}
+    svg = _IDENTIFIER.sub(lambda match: f' id="{numbers[match[1]]}"', svg)
+    return _REFERENCE.sub(lambda match: f"#{numbers[match[1]]}", svg)
 
 
 def in_light(svg: str) -> str:

@@ -147,10 +147,10 @@ class Drawer:
         code = self._process.wait()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         self._complaints.seek(0)
-        said = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
+        complaint = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
         return DrawingError(
-            f"figure {name} was not drawn: the process that draws {how}{f' ({said})' if said else ''}. Nothing was "
-            f"written. {_memory_words()}"
+            f"figure {name} was not drawn: the process that draws {how}{f' ({complaint})' if complaint else ''}. "
+            f"Nothing was written. {_memory_words()}"
         )
 
 
@@ -186,5 +186,5 @@ def inline(drawing: Drawing, label: str) -> str:
 
     Where a reader has none of the fonts, letters are wider than what was measured: nothing of them is cut off.
     """
-    told = f'role="img" aria-label="{label}" aria-describedby="caption-{drawing.name}"'
-    return by_the_page(drawing.page).replace("<svg", f'<svg {told} overflow="visible"', 1)
+    attributes = f'role="img" aria-label="{label}" aria-describedby="caption-{drawing.name}"'
+    return by_the_page(drawing.page).replace("<svg", f'<svg {attributes} overflow="visible"', 1)

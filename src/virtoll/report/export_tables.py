@@ -57,18 +57,22 @@ def export_tables(analysis: Analysis) -> tuple[ExportTable, ...]:
 
 def _cost(analysis: Analysis) -> ExportTable:
     """Each platform at each task: its median, its share of the baseline's performance, and the verdict."""
-    baseline = analysis.baseline if any(one.share is not None for one in analysis.comparisons) else None
+    baseline = analysis.baseline if any(comparison.share is not None for comparison in analysis.comparisons) else None
     columns: tuple[Column, ...] = (Column("workload", wide=True), Column("platform"), Column("median", number=True))
     if baseline is None:
         columns = (*columns, Column("interval of the median", number=True))
     else:
         columns = (*columns, Column(_SHARE.format(baseline), number=True), Column("verdict", wide=True))
-    compared = {(one.platform, one.task): one for one in (*analysis.comparisons, *analysis.control)}
+    compared = {
+        (comparison.platform, comparison.task): comparison for comparison in (*analysis.comparisons, *analysis.control)
+    }
     named = {platform for platform, _ in (*analysis.cells, *compared)}
-    there = [one for one in analysis.platforms if one in named]
+    there = [platform for platform in analysis.platforms if platform in named]
     groups = []
     for task in analysis.tasks:
-        rows = tuple(_cost_row(analysis, one, task, baseline, compared.get((one, task))) for one in there)
+        rows = tuple(
+            _cost_row(analysis, platform, task, baseline, compared.get((platform, task))) for platform in there
+        )
         if any((platform, task) in analysis.cells for platform in analysis.platforms):
             groups.append(ExportGroup(task.label, rows))
     caption = f"What each platform costs, against {baseline}" if baseline else "Medians of each platform"
@@ -101,24 +105,25 @@ def _name(analysis: Analysis, platform: str) -> str:
     return f"{platform}{sign}{' (A/A)' if platform == analysis.data.manifest.control else ''}"
 
 
-def _compared(one: Comparison | None) -> tuple[str, str]:
+def _compared(comparison: Comparison | None) -> tuple[str, str]:
     """A comparison's share with its own interval, and its verdict in words."""
-    if one is None or one.share is None:
+    if comparison is None or comparison.share is None:
         return _NONE, "not measured"
-    return words.share_and_interval(one.share, one.interval), words.said(one).text
+    return words.share_and_interval(comparison.share, comparison.interval), words.said(comparison).text
 
 
 def _isolation(analysis: Analysis) -> ExportTable:
     """Each guest under each condition against itself alone."""
-    found, groups = analysis.isolation, []
-    for task in isolated_tasks(analysis) if found.conditions else ():
-        for condition in found.conditions:
+    isolation, groups = analysis.isolation, []
+    for task in isolated_tasks(analysis) if isolation.conditions else ():
+        for condition in isolation.conditions:
             rows = []
             for platform in analysis.platforms:
-                one, alone = found.comparison(platform, task, condition.label), found.cells.get((platform, task, ALONE))
-                if one is not None and one.share is not None and alone is not None:
+                comparison = isolation.comparison(platform, task, condition.label)
+                alone = isolation.cells.get((platform, task, ALONE))
+                if comparison is not None and comparison.share is not None and alone is not None:
                     median = words.estimate(alone.median, alone.interval, task.metric.unit)
-                    rows.append((_name(analysis, platform), median, *_compared(one)))
+                    rows.append((_name(analysis, platform), median, *_compared(comparison)))
             if rows:
                 groups.append(ExportGroup(f"{task.label}, beside {condition.label}", tuple(rows)))
     columns = (
@@ -131,7 +136,7 @@ def _isolation(analysis: Analysis) -> ExportTable:
     notes = (
         _sample(analysis),
         *_share_notes(analysis, "the same guest alone"),
-        _corrected(found.family),
+        _corrected(isolation.family),
     )
     caption = "What guests beside a guest take from it, against the same guest alone"
     return ExportTable("isolation", caption, columns, tuple(groups), (*filter(None, notes), *_doubts(analysis)))
@@ -139,19 +144,19 @@ def _isolation(analysis: Analysis) -> ExportTable:
 
 def _scale(analysis: Analysis) -> ExportTable:
     """Several guests at once: one of them, all together, and each platform against as many of the baseline's."""
-    found, baseline, groups = analysis.at_once, analysis.baseline, []
-    for task in found.tasks:
-        for point in found.points:
+    at_once, baseline, groups = analysis.at_once, analysis.baseline, []
+    for task in at_once.tasks:
+        for point in at_once.points:
             rows = []
             for platform in analysis.platforms:
-                row = found.row(platform, task, point)
+                row = at_once.row(platform, task, point)
                 if row is not None:
                     against = ("100 %", "baseline") if platform == baseline else ()
-                    against = against or _compared(found.comparison(platform, task, point))
+                    against = against or _compared(at_once.comparison(platform, task, point))
                     each = units.value(row.each, task.metric.unit)
                     rows.append((_name(analysis, platform), each, together_words(row), *against))
             if rows:
-                groups.append(ExportGroup(f"{task.label}, {found.words(point)}", tuple(rows)))
+                groups.append(ExportGroup(f"{task.label}, {at_once.words(point)}", tuple(rows)))
     columns = (
         Column("workload and guests at once", wide=True),
         Column("platform"),
@@ -164,7 +169,7 @@ def _scale(analysis: Analysis) -> ExportTable:
         _sample(analysis),
         "One guest: the median over trials of the guests' mean (of durations the harmonic one).",
         *(_share_notes(analysis, f"as many guests of {baseline}") if baseline else ()),
-        _corrected(found.family),
+        _corrected(at_once.family),
     )
     caption = f"Several guests at once, against as many of {baseline}" if baseline else "Several guests at once"
     return ExportTable("scale", caption, columns, tuple(groups), (*filter(None, notes), *_doubts(analysis)))
@@ -178,7 +183,7 @@ def _paper_summary(analysis: Analysis) -> ExportTable:
     groups = []
     for row in values["rows"]:
         cells = zip(values["platforms"], row.cells, strict=True)
-        rows = tuple((_name(analysis, one), cell.main, cell.small, cell.but) for one, cell in cells)
+        rows = tuple((_name(analysis, platform), cell.main, cell.small, cell.but) for platform, cell in cells)
         groups.append(ExportGroup(row.head, rows))
     columns = (
         Column("workload", wide=True),
@@ -224,9 +229,9 @@ def _sample(analysis: Analysis) -> str:
 def _doubts(analysis: Analysis) -> Sequence[str]:
     """What must be known of these numbers, and which run they are of."""
     alarm = headline.control_line(analysis) if analysis.alarms else ""
-    found = (alarm, headline.order_line(analysis), headline.caveat_line(analysis), headline.unlike_line(analysis))
+    lines = (alarm, headline.order_line(analysis), headline.caveat_line(analysis), headline.unlike_line(analysis))
     unfit = headline.host_line(analysis) if analysis.fitness.reasons else ""
-    return tuple(filter(None, (*found, unfit, _run(analysis))))
+    return tuple(filter(None, (*lines, unfit, _run(analysis))))
 
 
 def _run(analysis: Analysis) -> str:

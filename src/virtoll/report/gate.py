@@ -47,23 +47,25 @@ class GateView:
         """The outcome in one line: 'Thresholds: missed (1 missed, 2 met)'."""
         if not self.checks:
             return f"Thresholds: none; the A/A control alone is judged: {self.outcome}"
-        outcomes = [one.outcome for one in self.checks]
-        counts = ", ".join(f"{outcomes.count(one)} {one}" for one in dict.fromkeys(sorted(outcomes, reverse=True)))
+        outcomes = [check.outcome for check in self.checks]
+        counts = ", ".join(
+            f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(sorted(outcomes, reverse=True))
+        )
         return f"Thresholds: {self.outcome} ({counts})"
 
 
 def gate_lines(view: GateView) -> list[str]:
     """The outcome of each threshold, with what was measured, why it cannot be told, and what would tell."""
-    found = [view.words]
-    for one in view.checks:
-        found += [f"  {one.outcome}: {one.threshold}", f"    {measured_words(one)}"]
-        found += [f"    {line}" for line in one.rest]
-    return [*found, *(f"  cannot tell: {doubt}" for doubt in view.doubts)]
+    lines = [view.words]
+    for check in view.checks:
+        lines += [f"  {check.outcome}: {check.threshold}", f"    {measured_words(check)}"]
+        lines += [f"    {line}" for line in check.rest]
+    return [*lines, *(f"  cannot tell: {doubt}" for doubt in view.doubts)]
 
 
-def measured_words(one: CheckView) -> str:
+def measured_words(check: CheckView) -> str:
     """'netns, Super Pi 16384 digits: 2.00x (1.98 to 2.03x) in 5 blocks'."""
-    return ": ".join(filter(None, (f"{one.platform}, {one.task}", one.value)))
+    return ": ".join(filter(None, (f"{check.platform}, {check.task}", check.value)))
 
 
 def gate_view(judged: Gate) -> GateView:
@@ -73,40 +75,41 @@ def gate_view(judged: Gate) -> GateView:
         kind=_KINDS[str(judged.outcome)],
         checks=tuple(
             CheckView(
-                threshold=one.threshold,
-                platform=one.platform,
-                task=one.task,
-                outcome=str(one.outcome),
-                kind=_KINDS[str(one.outcome)],
-                value=_value(one),
-                rest=tuple(_rest(one)),
+                threshold=check.threshold,
+                platform=check.platform,
+                task=check.task,
+                outcome=str(check.outcome),
+                kind=_KINDS[str(check.outcome)],
+                value=_value(check),
+                rest=tuple(_rest(check)),
             )
-            for one in judged.checks
+            for check in judged.checks
         ),
         doubts=judged.doubts,
         document=gate_document(judged),
     )
 
 
-def _value(one: Check) -> str:
+def _value(check: Check) -> str:
     """'2.00x (1.98 to 2.03x) in 5 blocks'; empty where nothing was measured."""
-    if one.estimate is None:
+    if check.estimate is None:
         return ""
-    ends = (one.low, one.high) if one.low is not None and one.high is not None else None
-    between = "" if ends is None else f" ({words.outward(*ends, one.unit)})"
-    value = units.estimate(one.estimate, ends, one.unit)
-    return f"{value}{between} in {one.blocks} block{'' if one.blocks == 1 else 's'}"
+    ends = (check.low, check.high) if check.low is not None and check.high is not None else None
+    between = "" if ends is None else f" ({words.outward(*ends, check.unit)})"
+    value = units.estimate(check.estimate, ends, check.unit)
+    return f"{value}{between} in {check.blocks} block{'' if check.blocks == 1 else 's'}"
 
 
-def _rest(one: Check) -> Iterator[str]:
+def _rest(check: Check) -> Iterator[str]:
     """The margin, why the run cannot tell, and what would decide it."""
 
-    if one.margin is not None:
-        yield f"{_apart(one.margin)} the limit of {units.value(one.limit, one.unit)}"
-    if one.reason:
-        yield one.reason
-    if one.more_blocks is not None:
-        yield f"by this run's noise, {one.more_blocks} more block{'' if one.more_blocks == 1 else 's'} would decide it"
+    if check.margin is not None:
+        yield f"{_apart(check.margin)} the limit of {units.value(check.limit, check.unit)}"
+    if check.reason:
+        yield check.reason
+    if check.more_blocks is not None:
+        blocks = f"{check.more_blocks} more block{'' if check.more_blocks == 1 else 's'}"
+        yield f"by this run's noise, {blocks} would decide it"
 
 
 def _apart(margin: float) -> str:
@@ -118,7 +121,7 @@ def _apart(margin: float) -> str:
 def gate_document(judged: Gate) -> dict[str, Any]:
     """The same for a program; an end that is open is null, and a key beside it says so."""
     checks = []
-    for one in judged.checks:
-        told = {**asdict(one), "outcome": str(one.outcome)}
-        checks.append({**told, **record(("low", "high"), (one.low, one.high))})
+    for check in judged.checks:
+        values = {**asdict(check), "outcome": str(check.outcome)}
+        checks.append({**values, **record(("low", "high"), (check.low, check.high))})
     return {"outcome": str(judged.outcome), "checks": checks, "doubts": list(judged.doubts)}

@@ -42,8 +42,8 @@ def headline_tasks(analysis: Analysis) -> tuple[Task, ...]:
     for task in analysis.tasks:
         first.setdefault(task.workload, task.metric.name)
     for workload, metric in first.items():
-        own = [task for task in analysis.tasks if (task.workload, task.metric.name) == (workload, metric)]
-        kept += own if len(own) <= 2 else [own[0], own[-1]]
+        tasks = [task for task in analysis.tasks if (task.workload, task.metric.name) == (workload, metric)]
+        kept += tasks if len(tasks) <= 2 else [tasks[0], tasks[-1]]
     return tuple(kept)
 
 
@@ -69,15 +69,19 @@ def control_line(analysis: Analysis) -> str:
     the primary metrics, and what a difference there means.
     """
     control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
-    shares = [one.share for one in analysis.control if one.task.metric.primary and one.share is not None]
+    shares = [
+        comparison.share
+        for comparison in analysis.control
+        if comparison.task.metric.primary and comparison.share is not None
+    ]
     if control is None or not shares:
         return "There is no A/A control: the host was not compared with itself."
     line = f"The host against itself ({control} against {baseline}): {_shares(shares)}."
     if not analysis.alarms:
         return line
-    found = ", ".join(f"{one.task.label} ({words.said(one).text})" for one in analysis.alarms)
+    alarms = ", ".join(f"{comparison.task.label} ({words.said(comparison).text})" for comparison in analysis.alarms)
     return (
-        f"Do not trust this run: the host differs from itself in {found}. {control} and {baseline} are the same "
+        f"Do not trust this run: the host differs from itself in {alarms}. {control} and {baseline} are the same "
         "host, and chance alone does this in one run of a hundred. What disturbed it may have disturbed the platforms "
         f"as well. {line}"
     )
@@ -87,10 +91,10 @@ def detectable_line(analysis: Analysis) -> str:
     """What this run can detect of its primary metrics, by family of platforms and resource, and what 'not known' is
     not; empty where nothing was tested. The page's table has every metric.
     """
-    found = _primary_limits(analysis)
-    if not found:
+    by_family = _primary_limits(analysis)
+    if not by_family:
         return ""
-    limits = "; ".join(f"{family} platforms {_limits(own)}" for family, own in found.items())
+    limits = "; ".join(f"{family} platforms {_limits(by_resource)}" for family, by_resource in by_family.items())
     return (
         f"What this run can detect, as a factor (in four of five such runs): {limits}. "
         "Smaller differences are found less often. Not known does not mean no difference: more blocks would decide."
@@ -99,11 +103,12 @@ def detectable_line(analysis: Analysis) -> str:
 
 def _primary_limits(analysis: Analysis) -> dict[str, dict[str, list[float]]]:
     """What can be detected of the primary metrics: factors by family of platforms and resource."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for one in analysis.detectable:
-        if one.metric.primary:
-            found.setdefault(one.family, {}).setdefault(one.metric.resource, []).append(one.factor)
-    return found
+    by_family: dict[str, dict[str, list[float]]] = {}
+    for detectable in analysis.detectable:
+        if detectable.metric.primary:
+            by_resource = by_family.setdefault(detectable.family, {})
+            by_resource.setdefault(detectable.metric.resource, []).append(detectable.factor)
+    return by_family
 
 
 def decides(analysis: Analysis) -> bool:
@@ -115,7 +120,7 @@ def decides(analysis: Analysis) -> bool:
 def decides_line(analysis: Analysis) -> str:
     """What the sizes of the limits mean, in one sentence; empty where nothing was tested."""
     limits = _largest_limits(analysis)
-    above = sum(one > DECIDES_WITHIN for one in limits)
+    above = sum(limit > DECIDES_WITHIN for limit in limits)
     if not limits:
         return ""
     if not above:
@@ -127,20 +132,26 @@ def decides_line(analysis: Analysis) -> str:
 
 def detects_words(analysis: Analysis) -> str:
     """All limits in a few words: 'differences above a factor of 1.17 to 31'; empty where nothing was tested."""
-    limits = [one for by_resource in _primary_limits(analysis).values() for own in by_resource.values() for one in own]
+    limits = [
+        factor
+        for by_resource in _primary_limits(analysis).values()
+        for factors in by_resource.values()
+        for factor in factors
+    ]
     if not limits:
         return ""
     return f"differences above a factor of {words.joined(words.smallest(min(limits)), words.smallest(max(limits)))}"
 
 
 def _largest_limits(analysis: Analysis) -> list[float]:
-    return [max(own) for by_resource in _primary_limits(analysis).values() for own in by_resource.values()]
+    return [max(factors) for by_resource in _primary_limits(analysis).values() for factors in by_resource.values()]
 
 
 def _limits(factors: Mapping[str, Sequence[float]]) -> str:
     """'packet path 1.14, CPU 3.1 to 4.3' of factors by name."""
     return ", ".join(
-        f"{name} {words.joined(words.smallest(min(own)), words.smallest(max(own)))}" for name, own in factors.items()
+        f"{name} {words.joined(words.smallest(min(limits)), words.smallest(max(limits)))}"
+        for name, limits in factors.items()
     )
 
 
@@ -160,10 +171,9 @@ def unlike_line(analysis: Analysis) -> str:
     """Which platforms differ from the baseline in what should be equal; empty where none does."""
     if not analysis.unlike:
         return ""
-    found = "; ".join(f"{platform}: {', '.join(names)}" for platform, names in analysis.unlike.items())
-    return (
-        f"Not equal to {analysis.data.manifest.baseline} although it should be ({found}): that is part of its results."
-    )
+    differences = "; ".join(f"{platform}: {', '.join(names)}" for platform, names in analysis.unlike.items())
+    baseline = analysis.data.manifest.baseline
+    return f"Not equal to {baseline} although it should be ({differences}): that is part of its results."
 
 
 def observer_line(analysis: Analysis) -> str:
@@ -180,13 +190,13 @@ def observer_line(analysis: Analysis) -> str:
     other = analysis.observer_uncounted
     if other is not None and analysis.observer is not None:
         line += f" Without counters {units.percent(other.share)} and {units.nanoseconds(other.besides_ns)}."
-    found = [
-        f"{one.platform} {one.comparison.task.label} "
-        f"{words.share_and_interval(one.comparison.share, one.comparison.interval)}"
-        for one in analysis.observer_effects
-        if one.comparison.share is not None
+    effects = [
+        f"{effect.platform} {effect.comparison.task.label} "
+        f"{words.share_and_interval(effect.comparison.share, effect.comparison.interval)}"
+        for effect in analysis.observer_effects
+        if effect.comparison.share is not None
     ]
-    return f"{line} Performance without counters, of that with them: {', '.join(found)}." if found else line
+    return f"{line} Performance without counters, of that with them: {', '.join(effects)}." if effects else line
 
 
 def states_line(analysis: Analysis) -> str:
@@ -196,21 +206,22 @@ def states_line(analysis: Analysis) -> str:
     """
     if not analysis.two_states:
         return ""
-    found = ", ".join(
-        f"{one.task.label} ({words.share(one.share_slow)} of its trials are about {words.slowdown(one.factor)} slower)"
-        for one in sorted(analysis.two_states, key=lambda one: -one.factor)[:_STATES_NAMED]
+    tasks = ", ".join(
+        f"{state.task.label} ({words.share(state.share_slow)} of its trials are about "
+        f"{words.slowdown(state.factor)} slower)"
+        for state in sorted(analysis.two_states, key=lambda state: -state.factor)[:_STATES_NAMED]
     )
     more = len(analysis.two_states) - _STATES_NAMED
-    found += f", and {more} more" if more > 0 else ""
-    return f"The host itself has two speeds in {found}. No difference of less than a factor of two is reported there."
+    tasks += f", and {more} more" if more > 0 else ""
+    return f"The host itself has two speeds in {tasks}. No difference of less than a factor of two is reported there."
 
 
 def bound_line(analysis: Analysis) -> str:
     """What is generator-bound, in one sentence; empty where nothing is."""
-    found = next((one for one in analysis.cautions if one.caution is Caution.GENERATOR_BOUND), None)
-    if found is None:
+    caution = next((caution for caution in analysis.cautions if caution.caution is Caution.GENERATOR_BOUND), None)
+    if caution is None:
         return ""
-    return f"{found.caution.title.capitalize()}: {found.concerns}: {found.caution.meaning}."
+    return f"{caution.caution.title.capitalize()}: {caution.concerns}: {caution.caution.meaning}."
 
 
 def caveat_line(analysis: Analysis) -> str:
@@ -218,8 +229,8 @@ def caveat_line(analysis: Analysis) -> str:
     hosts = hosts_of(analysis.data.manifest)
     sentences = []
     for caveat in dict.fromkeys(analysis.caveats.values()):
-        own = [label for label, its in analysis.caveats.items() if its == caveat]
-        named = ", ".join(f"{label} on {hosts[label]}" if label in hosts else label for label in own)
+        labels = [label for label, its in analysis.caveats.items() if its == caveat]
+        named = ", ".join(f"{label} on {hosts[label]}" if label in hosts else label for label in labels)
         sentences.append(
             f"{CAVEAT_SIGN} {caveat} ({named}). This shows that it works; no number of it is a result, and no ratio "
             "to the bare host is a slowdown."
@@ -240,7 +251,7 @@ def host_words(analysis: Analysis) -> str:
         f"Linux {kernel}" if kernel else None,
         f"{hosts} such hosts" if hosts > 1 else None,
     )
-    return ", ".join(str(one) for one in facts if one)
+    return ", ".join(str(fact) for fact in facts if fact)
 
 
 def host_line(analysis: Analysis) -> str:
@@ -271,8 +282,8 @@ def left_out_line(analysis: Analysis, most: int | None = None) -> str:
     for platform, reason in left_out(analysis):
         shown = reason if most is None else textwrap.shorten(reason, most, placeholder=CUT)
         by_reason.setdefault(shown, []).append(platform)
-    found = "; ".join(f"{', '.join(platforms)} ({reason})" for reason, platforms in by_reason.items())
-    return f"Not measured: {found}." if found else ""
+    reasons = "; ".join(f"{', '.join(platforms)} ({reason})" for reason, platforms in by_reason.items())
+    return f"Not measured: {reasons}." if reasons else ""
 
 
 def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:
@@ -288,65 +299,73 @@ def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:
 
 
 def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
-    own = [one for one in analysis.comparisons if one.platform == platform]
-    if own and all(one.verdict is Verdict.NOT_MEASURED for one in own):
-        return (f"not measured ({own[0].reason})",)
-    caveat = next((one.caveat for one in own if one.verdict is Verdict.FUNCTIONAL), None)
+    comparisons = [comparison for comparison in analysis.comparisons if comparison.platform == platform]
+    if comparisons and all(comparison.verdict is Verdict.NOT_MEASURED for comparison in comparisons):
+        return (f"not measured ({comparisons[0].reason})",)
+    caveat = next((comparison.caveat for comparison in comparisons if comparison.verdict is Verdict.FUNCTIONAL), None)
     if caveat is not None:
-        return (_functional(analysis, platform, own, caveat),)
+        return (_functional(analysis, platform, comparisons, caveat),)
     groups = [
-        [one for one in own if one.task.metric == metric] for metric in dict.fromkeys(one.task.metric for one in own)
+        [comparison for comparison in comparisons if comparison.task.metric == metric]
+        for metric in dict.fromkeys(comparison.task.metric for comparison in comparisons)
     ]
-    unknown = [one for one in own if one.verdict is Verdict.UNKNOWN]
+    unknown = [comparison for comparison in comparisons if comparison.verdict is Verdict.UNKNOWN]
     rest = [
-        _alike([one for one in own if one.verdict is Verdict.ALIKE]),
-        _remainder("Not known", [one for one in unknown if one.caveat is None and one.simultaneous is not None]),
+        _alike([comparison for comparison in comparisons if comparison.verdict is Verdict.ALIKE]),
+        _remainder(
+            "Not known",
+            [comparison for comparison in unknown if comparison.caveat is None and comparison.simultaneous is not None],
+        ),
         _remainder(
             "Not known, only one block has both values",
-            [one for one in unknown if one.caveat is None and one.simultaneous is None],
+            [comparison for comparison in unknown if comparison.caveat is None and comparison.simultaneous is None],
             most=_NAMED_SINGLY,
         ),
         *(
-            _remainder(f"No verdict, {caveat}", [one for one in unknown if one.caveat == caveat])
-            for caveat in dict.fromkeys(one.caveat for one in unknown if one.caveat is not None)
+            _remainder(f"No verdict, {caveat}", [comparison for comparison in unknown if comparison.caveat == caveat])
+            for caveat in dict.fromkeys(comparison.caveat for comparison in unknown if comparison.caveat is not None)
         ),
-        _remainder("Not measured", [one for one in own if one.verdict is Verdict.NOT_MEASURED]),
+        _remainder(
+            "Not measured", [comparison for comparison in comparisons if comparison.verdict is Verdict.NOT_MEASURED]
+        ),
     ]
-    found = [_difference(group, verdict) for group in groups for verdict in (Verdict.SLOWER, Verdict.FASTER)]
-    return tuple(phrase for phrase in (*found, *rest) if phrase)
+    differences = [_difference(group, verdict) for group in groups for verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    return tuple(phrase for phrase in (*differences, *rest) if phrase)
 
 
-def _functional(analysis: Analysis, platform: str, own: Sequence[Comparison], caveat: str) -> str:
+def _functional(analysis: Analysis, platform: str, comparisons: Sequence[Comparison], caveat: str) -> str:
     """What the run of a platform with a caveat shows: how many trials went well, and nothing about speed."""
     counts = analysis.statuses[platform]
-    missing = [one.task.label for one in own if one.verdict is Verdict.NOT_MEASURED]
+    missing = [comparison.task.label for comparison in comparisons if comparison.verdict is Verdict.NOT_MEASURED]
     rest = f"; not measured: {', '.join(missing)}" if missing else ""
     return f"{caveat[0].upper()}{caveat[1:]} ({counts['ok']} of {sum(counts.values())} trials ok{rest})"
 
 
 def _difference(group: Sequence[Comparison], verdict: Verdict) -> str:
     """One metric's comparisons of one verdict: 'IP forwarding 64 B, 1500 B: 25 to 31 times slower, at least 15'."""
-    own = [one for one in group if one.verdict is verdict]
-    if not own:
+    comparisons = [comparison for comparison in group if comparison.verdict is verdict]
+    if not comparisons:
         return ""
-    sizes = "" if len(own) == len(group) else " " + ", ".join(one.task.size for one in own)
-    return f"{title_of(group[0].task.metric)}{sizes}: {words.difference(own).text}"
+    sizes = (
+        "" if len(comparisons) == len(group) else " " + ", ".join(comparison.task.size for comparison in comparisons)
+    )
+    return f"{title_of(group[0].task.metric)}{sizes}: {words.difference(comparisons).text}"
 
 
 def _alike(alike: Sequence[Comparison]) -> str:
     """What is alike, gathered by the margin: 'Alike within 10 %: Super Pi, fork and wait'."""
     phrases = []
-    for margin in sorted({one.margin for one in alike if one.margin is not None}):
-        own = [one for one in alike if one.margin == margin]
-        phrases.append(f"within {words.amount(margin)}: {', '.join(_names(own))}")
+    for margin in sorted({comparison.margin for comparison in alike if comparison.margin is not None}):
+        comparisons = [comparison for comparison in alike if comparison.margin == margin]
+        phrases.append(f"within {words.amount(margin)}: {', '.join(_names(comparisons))}")
     return f"Alike {'; '.join(phrases)}" if phrases else ""
 
 
 def _names(some: Sequence[Comparison]) -> list[str]:
     """Each metric once: with its size, or with their number."""
     names = []
-    for metric in dict.fromkeys(one.task.metric for one in some):
-        sizes = [one.task.size for one in some if one.task.metric == metric]
+    for metric in dict.fromkeys(comparison.task.metric for comparison in some):
+        sizes = [comparison.task.size for comparison in some if comparison.task.metric == metric]
         names.append(
             f"{title_of(metric)} {sizes[0]}".strip() if len(sizes) == 1 else f"{title_of(metric)} in {len(sizes)} sizes"
         )
@@ -359,12 +378,12 @@ def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) 
     Of more than ``most`` names only their number and range are reported.
     """
     names = []
-    for metric in dict.fromkeys(one.task.metric for one in alike):
-        group = [one for one in alike if one.task.metric == metric]
-        reported = [[one] for one in group] if len(group) <= _NAMED_SINGLY else [group]
+    for metric in dict.fromkeys(comparison.task.metric for comparison in alike):
+        group = [comparison for comparison in alike if comparison.task.metric == metric]
+        reported = [[comparison] for comparison in group] if len(group) <= _NAMED_SINGLY else [group]
         names += [_named(some) for some in reported]
     if most is not None and len(names) > most:
-        shares = _shares([one.share for one in alike if one.share is not None])
+        shares = _shares([comparison.share for comparison in alike if comparison.share is not None])
         return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of slowdowns"
     return f"{lead}: {', '.join(names)}" if names else ""
 
@@ -373,11 +392,11 @@ def _named(some: Sequence[Comparison]) -> str:
     """Comparisons of one metric, and behind it what is known of the share."""
     (name,) = _names(some)
     known: list[float] = []
-    for one in some:
-        if one.simultaneous is not None:
-            known += (one.simultaneous.low, one.simultaneous.high)
-        elif one.share is not None:
-            known.append(one.share)
+    for comparison in some:
+        if comparison.simultaneous is not None:
+            known += (comparison.simultaneous.low, comparison.simultaneous.high)
+        elif comparison.share is not None:
+            known.append(comparison.share)
     return f"{name} ({words.apart(min(known), max(known), words.directions(some[0]))})" if known else name
 
 

@@ -33,9 +33,9 @@ class ChangeView:
     @property
     def line(self) -> str:
         """All of it."""
-        own = ", own value" if self.of is Kind.OWN else ""
+        kind = ", own value" if self.of is Kind.OWN else ""
         where = f"; {self.where}" if self.where else ""
-        return f"{self.platform}, {self.task}{own}: {self.size} ({self.interval}), {self.levels}{where}"
+        return f"{self.platform}, {self.task}{kind}: {self.size} ({self.interval}), {self.levels}{where}"
 
 
 @dataclass(frozen=True)
@@ -53,114 +53,115 @@ def moment(run: RunOfHistory) -> str:
     return units.moment(run.manifest.created_realtime_ns).removesuffix(" UTC")
 
 
-def lead(found: History, gathered: Gathered) -> str:
+def lead(history: History, gathered: Gathered) -> str:
     """What was looked at, in one sentence."""
-    first, last, count = found.runs[0], found.runs[-1], len(found.runs)
+    first, last, count = history.runs[0], history.runs[-1], len(history.runs)
     span = f", {moment(first)[:10]} to {moment(last)[:10]}" if count > 1 else ""
-    return (
-        f"{gathered.experiment}: {count} run{'' if count == 1 else 's'} of one host{span}; {_series(len(found.series))}"
-    )
+    runs = f"{count} run{'' if count == 1 else 's'} of one host{span}"
+    return f"{gathered.experiment}: {runs}; {_series(len(history.series))}"
 
 
-def outcome(found: History) -> str:
+def outcome(history: History) -> str:
     """How many changes there are, in one sentence."""
-    changes = sum(len(one.changes or ()) for one in found.series)
-    if not any(one.changes is not None for one in found.series):
+    changes = sum(len(series.changes or ()) for series in history.series)
+    if not any(series.changes is not None for series in history.series):
         return "not known whether anything changed: no series has enough runs"
     count = "no change" if not changes else "1 change" if changes == 1 else f"{changes} changes"
-    percent = f"{100 * found.level:g} %"
+    percent = f"{100 * history.level:g} %"
     return f"{count}; by chance alone any is told in at most {percent} of histories, for each kind of series"
 
 
-def places(found: History) -> list[PlaceView]:
+def places(history: History) -> list[PlaceView]:
     """Where something changed, oldest first; shares before own values."""
     by_place: dict[int, list[tuple[Series, Told]]] = {}
-    for one in found.series:
-        for told in one.changes or ():
-            by_place.setdefault(told.after, []).append((one, told))
-    return [_place(found, after, own) for after, own in sorted(by_place.items(), key=lambda entry: entry[0])]
+    for series in history.series:
+        for change in series.changes or ():
+            by_place.setdefault(change.after, []).append((series, change))
+    return [_place(history, after, changes) for after, changes in sorted(by_place.items(), key=lambda entry: entry[0])]
 
 
-def _place(found: History, after: int, own: Sequence[tuple[Series, Told]]) -> PlaceView:
+def _place(history: History, after: int, changes: Sequence[tuple[Series, Told]]) -> PlaceView:
     steps: dict[int, Step] = {}
-    for _, told in own:
-        steps |= {step.after: step for step in found.steps_of(told)}
-    ordered = sorted(own, key=lambda entry: entry[0].of.kind is Kind.OWN)
+    for _, change in changes:
+        steps |= {step.after: step for step in history.steps_of(change)}
+    ordered = sorted(changes, key=lambda entry: entry[0].of.kind is Kind.OWN)
     return PlaceView(
-        before=found.runs[after - 1].name,
-        after=found.runs[after].name,
-        changes=tuple(_change(found, one, told) for one, told in ordered),
+        before=history.runs[after - 1].name,
+        after=history.runs[after].name,
+        changes=tuple(_change(history, series, change) for series, change in ordered),
         steps=tuple(
-            (f"{found.runs[place - 1].name} and {found.runs[place].name}", change_lines(step.changes))
+            (f"{history.runs[place - 1].name} and {history.runs[place].name}", change_lines(step.changes))
             for place, step in sorted(steps.items())
         ),
     )
 
 
-def _change(found: History, one: Series, told: Told) -> ChangeView:
-    number = next(place for place, other in enumerate(one.changes or ()) if other is told)
-    before, after = (_level(one, one.stretches[number + side].level) for side in (0, 1))
+def _change(history: History, series: Series, change: Told) -> ChangeView:
+    number = next(place for place, other in enumerate(series.changes or ()) if other is change)
+    before, after = (_level(series, series.stretches[number + side].level) for side in (0, 1))
     where = ""
-    if (told.earliest, told.latest) != (told.before, told.after):
-        where = f"it may be anywhere from {found.runs[told.earliest].name} to {found.runs[told.latest].name}"
+    if (change.earliest, change.latest) != (change.before, change.after):
+        where = f"it may be anywhere from {history.runs[change.earliest].name} to {history.runs[change.latest].name}"
     return ChangeView(
-        platform=one.of.platform,
-        task=one.task.label,
-        workload=one.of.workload,
-        of=one.of.kind,
-        size=words.factor(told.factor),
-        interval=_interval(told),
+        platform=series.of.platform,
+        task=series.task.label,
+        workload=series.of.workload,
+        of=series.of.kind,
+        size=words.factor(change.factor),
+        interval=_interval(change),
         levels=f"{before} -> {after}",
         where=where,
-        kind="slower" if told.factor < 1 else "faster",
+        kind="slower" if change.factor < 1 else "faster",
     )
 
 
-def _interval(told: Told) -> str:
+def _interval(change: Told) -> str:
     """Of a change that is one for certain its ends alone: '4.6 to 6 %'; else what it may be."""
-    text = words.apart(told.low, told.high)
+    text = words.apart(change.low, change.high)
     ends = text.split(" to ")
     for direction in (" slower", " faster"):
-        if all(one.endswith(direction) for one in ends):
-            sizes = [one.removesuffix(direction) for one in ends]
-            return words.joined(*(sizes if told.factor > 1 else sizes[::-1])) if len(sizes) > 1 else sizes[0]
+        if all(end.endswith(direction) for end in ends):
+            sizes = [end.removesuffix(direction) for end in ends]
+            return words.joined(*(sizes if change.factor > 1 else sizes[::-1])) if len(sizes) > 1 else sizes[0]
     return text
 
 
-def _level(one: Series, level: float) -> str:
+def _level(series: Series, level: float) -> str:
     """A share in percent with a digit more than elsewhere, since changes are small; a value in its unit."""
-    return f"{units.significant(100 * level)} %" if one.of.kind is Kind.SHARE else units.value(level, one.of.unit)
+    return f"{units.significant(100 * level)} %" if series.of.kind is Kind.SHARE else units.value(level, series.of.unit)
 
 
-def series_level(one: Series) -> str:
+def series_level(series: Series) -> str:
     """Where the series is now: the level of its last stretch."""
-    return _level(one, one.stretches[-1].level)
+    return _level(series, series.stretches[-1].level)
 
 
-def series_outcome(one: Series) -> str:
+def series_outcome(series: Series) -> str:
     """What was found of one: 'no change', '2 changes', 'not known: 4 runs, 14 needed'."""
-    if one.changes is None:
-        return f"not known: {len(one.runs)} run{'' if len(one.runs) == 1 else 's'}, {one.needed} needed"
-    count = len(one.changes)
+    if series.changes is None:
+        return f"not known: {len(series.runs)} run{'' if len(series.runs) == 1 else 's'}, {series.needed} needed"
+    count = len(series.changes)
     return "no change" if not count else f"{count} change{'' if count == 1 else 's'}"
 
 
-def remarks(found: History, gathered: Gathered) -> list[str]:
+def remarks(history: History, gathered: Gathered) -> list[str]:
     """What a reader has to know beside the changes, a sentence each: what is not known, doubts, runs left out."""
-    told = []
-    unknown = [one for one in found.series if one.changes is None]
+    sentences = []
+    unknown = [series for series in history.series if series.changes is None]
     if unknown:
-        fewest, needed = min(len(one.runs) for one in unknown), max(one.needed for one in unknown)
-        most = max(len(one.runs) for one in unknown)
+        fewest, needed = min(len(series.runs) for series in unknown), max(series.needed for series in unknown)
+        most = max(len(series.runs) for series in unknown)
         have = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        told.append(f"not known: {_series(len(unknown))} with {have} of the {needed} runs that telling a change needs")
-    alike = [one for one in found.series if one.changes and one.alike]
+        sentences.append(
+            f"not known: {_series(len(unknown))} with {have} of the {needed} runs that telling a change needs"
+        )
+    alike = [series for series in history.series if series.changes and series.alike]
     if alike:
-        told.append(
+        sentences.append(
             f"less sure than it looks: neighbouring runs resemble each other in {_names(alike)}; false alarms are then "
             "more frequent (docs/statistics.md)"
         )
-    return [*told, *(f"left out: {one}" for one in gathered.left_out)]
+    return [*sentences, *(f"left out: {line}" for line in gathered.left_out)]
 
 
 def _series(count: int) -> str:
@@ -168,36 +169,36 @@ def _series(count: int) -> str:
 
 
 def _names(series: Sequence[Series]) -> str:
-    names = list(dict.fromkeys(f"{one.of.platform}, {one.task.label}" for one in series))
+    names = list(dict.fromkeys(f"{entry.of.platform}, {entry.task.label}" for entry in series))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{'; '.join(names[:_NAMED])}{more}"
 
 
-def history_lines(found: History, gathered: Gathered) -> Iterator[str]:
+def history_lines(history: History, gathered: Gathered) -> Iterator[str]:
     """What a terminal shows."""
-    yield lead(found, gathered)
-    yield outcome(found)
-    for place in places(found):
+    yield lead(history, gathered)
+    yield outcome(history)
+    for place in places(history):
         yield ""
         yield f"since {place.after} (the run before it: {place.before})"
-        for one in place.changes:
-            yield f"  {one.line}"
+        for change in place.changes:
+            yield f"  {change.line}"
         for between, lines in place.steps:
             yield f"  changed between {between}:"
             yield from (f"    {line}" for line in lines)
         if not place.steps:
             yield f"  changed there: {NOTHING}"
-    told = remarks(found, gathered)
-    if told:
+    sentences = remarks(history, gathered)
+    if sentences:
         yield ""
-        yield from told
+        yield from sentences
 
 
-def history_document(found: History, gathered: Gathered) -> dict[str, Any]:
+def history_document(history: History, gathered: Gathered) -> dict[str, Any]:
     """The same for a program: runs by their ids, values as they are."""
     return {
         "experiment": gathered.experiment,
-        "level": found.level,
+        "level": history.level,
         "runs": [
             {
                 "run": run.name,
@@ -206,52 +207,52 @@ def history_document(found: History, gathered: Gathered) -> dict[str, Any]:
                 "virtoll": run.manifest.virtoll,
                 "host": run.manifest.host["fingerprint"],
             }
-            for run, folder in zip(found.runs, gathered.folders, strict=True)
+            for run, folder in zip(history.runs, gathered.folders, strict=True)
         ],
-        "series": [_series_record(found, one) for one in found.series],
-        "steps": [_step_record(found, one) for one in found.steps],
+        "series": [_series_record(history, series) for series in history.series],
+        "steps": [_step_record(history, step) for step in history.steps],
         "left_out": list(gathered.left_out),
     }
 
 
-def _series_record(found: History, one: Series) -> dict[str, Any]:
-    names = [run.name for run in found.runs]
+def _series_record(history: History, series: Series) -> dict[str, Any]:
+    names = [run.name for run in history.runs]
     return {
-        "kind": str(one.of.kind),
-        **{key: value for key, value in asdict(one.of).items() if key != "kind"},
-        "task": one.task.label,
-        "primary": one.task.metric.primary,
-        "better": "higher" if one.of.kind is Kind.SHARE else one.task.metric.better,
-        "runs": [names[place] for place in one.runs],
-        "values": list(one.values),
-        "runs_needed": one.needed,
-        "correlation": one.correlation,
-        "alike": one.alike,
+        "kind": str(series.of.kind),
+        **{key: value for key, value in asdict(series.of).items() if key != "kind"},
+        "task": series.task.label,
+        "primary": series.task.metric.primary,
+        "better": "higher" if series.of.kind is Kind.SHARE else series.task.metric.better,
+        "runs": [names[place] for place in series.runs],
+        "values": list(series.values),
+        "runs_needed": series.needed,
+        "correlation": series.correlation,
+        "alike": series.alike,
         "stretches": [
-            {"first": names[each.first], "last": names[each.last], "median": each.level} for each in one.stretches
+            {"first": names[each.first], "last": names[each.last], "median": each.level} for each in series.stretches
         ],
-        "changes": None if one.changes is None else [_told_record(found, told) for told in one.changes],
+        "changes": None if series.changes is None else [_told_record(history, change) for change in series.changes],
     }
 
 
-def _told_record(found: History, told: Told) -> dict[str, Any]:
-    names = [run.name for run in found.runs]
+def _told_record(history: History, change: Told) -> dict[str, Any]:
+    names = [run.name for run in history.runs]
     return {
-        "last_before": names[told.before],
-        "first_after": names[told.after],
-        "not_before": names[told.earliest],
-        "not_after": names[told.latest],
-        "factor": told.factor,
-        "low": told.low,
-        "high": told.high,
-        "p_adjusted": told.p_adjusted,
-        "steps": [_step_record(found, one) for one in found.steps_of(told)],
+        "last_before": names[change.before],
+        "first_after": names[change.after],
+        "not_before": names[change.earliest],
+        "not_after": names[change.latest],
+        "factor": change.factor,
+        "low": change.low,
+        "high": change.high,
+        "p_adjusted": change.p_adjusted,
+        "steps": [_step_record(history, step) for step in history.steps_of(change)],
     }
 
 
-def _step_record(found: History, step: Step) -> dict[str, Any]:
+def _step_record(history: History, step: Step) -> dict[str, Any]:
     return {
-        "from": found.runs[step.after - 1].name,
-        "to": found.runs[step.after].name,
-        "changes": [asdict(one) for one in step.changes],
+        "from": history.runs[step.after - 1].name,
+        "to": history.runs[step.after].name,
+        "changes": [asdict(change) for change in step.changes],
     }

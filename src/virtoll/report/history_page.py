@@ -48,10 +48,10 @@ class RowView:
     mark: str
 
 
-def write_history(found: History, gathered: Gathered, target: Path) -> None:
+def write_history(history: History, gathered: Gathered, target: Path) -> None:
     """Make the page, whole or not at all. DrawingError where a figure is not drawn, StorageError for the file."""
     with Drawer() as drawer:
-        page = history_page(found, gathered, drawer.rendered)
+        page = history_page(history, gathered, drawer.rendered)
     try:
         write_whole(target, page)
     except OSError as error:
@@ -59,48 +59,53 @@ def write_history(found: History, gathered: Gathered, target: Path) -> None:
 
 
 def history_page(
-    found: History, gathered: Gathered, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
+    history: History, gathered: Gathered, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
 ) -> str:
     """The whole page as HTML; `rendered` has a figure drawn (`drawing.Drawer`)."""
     by_task: dict[str, list[Series]] = {}
-    for one in found.series:
-        by_task.setdefault(one.task.label, []).append(one)
+    for series in history.series:
+        by_task.setdefault(series.task.label, []).append(series)
     drawings = {
-        name: rendered(f"history-{number}", partial(draw, found, own))
-        for number, (name, own) in enumerate(by_task.items(), 1)
+        name: rendered(f"history-{number}", partial(draw, history, task_series))
+        for number, (name, task_series) in enumerate(by_task.items(), 1)
     }
     tasks = [
-        TaskView(name, own[0].of.workload, any(one.changes for one in own), _figure(drawings[name], name))
-        for name, own in by_task.items()
+        TaskView(
+            name,
+            task_series[0].of.workload,
+            any(series.changes for series in task_series),
+            _figure(drawings[name], name),
+        )
+        for name, task_series in by_task.items()
     ]
-    tasks.sort(key=lambda one: not one.changed)
-    platforms = list(dict.fromkeys(one.of.platform for one in found.series))
-    views = [one.figure for one in tasks]
-    host = found.runs[-1].manifest.host
+    tasks.sort(key=lambda task: not task.changed)
+    platforms = list(dict.fromkeys(series.of.platform for series in history.series))
+    views = [task.figure for task in tasks]
+    host = history.runs[-1].manifest.host
     context: dict[str, Any] = {
         **browser_context(
-            views, f"history of {gathered.experiment}", platforms, list(dict.fromkeys(one.workload for one in tasks))
+            views, f"history of {gathered.experiment}", platforms, list(dict.fromkeys(task.workload for task in tasks))
         ),
         "platform_names": set(platforms),
         "workload_of": {},
         "caveats": {},
         "experiment": gathered.experiment,
-        "question": found.runs[-1].manifest.experiment.get("question") or "",
-        "lead": lead(found, gathered),
+        "question": history.runs[-1].manifest.experiment.get("question") or "",
+        "lead": lead(history, gathered),
         "host": ", ".join(
             [str(host[key]) for key in ("cpu_model", "os", "kernel") if host.get(key)]
             + ([units.size(host["memory_bytes"])] if isinstance(host.get("memory_bytes"), int) else [])
         ),
-        "outcome": outcome(found),
-        "places": places(found),
-        "remarks": remarks(found, gathered),
+        "outcome": outcome(history),
+        "places": places(history),
+        "remarks": remarks(history, gathered),
         "tasks": tasks,
-        "rows": [_row(one) for one in found.series],
+        "rows": [_row(series) for series in history.series],
         "steps": [
-            (found.runs[one.after - 1].name, found.runs[one.after].name, change_lines(one.changes))
-            for one in reversed(found.steps)
+            (history.runs[step.after - 1].name, history.runs[step.after].name, change_lines(step.changes))
+            for step in reversed(history.steps)
         ],
-        "runs": [(run.name, moment(run), run.manifest.virtoll) for run in reversed(found.runs)],
+        "runs": [(run.name, moment(run), run.manifest.virtoll) for run in reversed(history.runs)],
     }
     return page_text("history.html.j2", context, views)
 
@@ -111,15 +116,15 @@ def _figure(drawing: Drawing, name: str) -> FigureView:
     return FigureView(drawing.name, name, "history", CAPTION, mark, None, drawing=drawing)
 
 
-def _row(one: Series) -> RowView:
-    mark = "" if not one.changes else "slower" if one.changes[-1].factor < 1 else "faster"
+def _row(series: Series) -> RowView:
+    mark = "" if not series.changes else "slower" if series.changes[-1].factor < 1 else "faster"
     return RowView(
-        platform=one.of.platform,
-        task=one.task.label,
-        workload=one.of.workload,
-        kind=str(one.of.kind),
-        runs=len(one.runs),
-        level=series_level(one),
-        outcome=series_outcome(one),
-        mark="unknown" if one.changes is None else mark,
+        platform=series.of.platform,
+        task=series.task.label,
+        workload=series.of.workload,
+        kind=str(series.of.kind),
+        runs=len(series.runs),
+        level=series_level(series),
+        outcome=series_outcome(series),
+        mark="unknown" if series.changes is None else mark,
     )

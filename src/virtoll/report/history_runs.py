@@ -40,10 +40,10 @@ def gather(
     other experiments are left out without a word where one is asked for. UsageError where no run is left.
     """
     left_out: list[str] = []
-    heads = sorted(_heads(folders, left_out), key=lambda one: (one[1].created_ns, one[0].name))
-    named = [one for one in heads if experiment in (None, one[1].experiment)]
+    heads = sorted(_heads(folders, left_out), key=lambda entry: (entry[1].created_ns, entry[0].name))
+    named = [entry for entry in heads if experiment in (None, entry[1].experiment)]
     if heads and not named:
-        known = ", ".join(sorted({one.experiment for _, one in heads}))
+        known = ", ".join(sorted({run_head.experiment for _, run_head in heads}))
         raise UsageError(f"--experiment {experiment}: none of the {len(heads)} runs is of it; there are: {known}")
     complete = list(_complete(named, left_out))
     if not complete:
@@ -51,24 +51,26 @@ def gather(
             f"a history needs complete runs, and there is none{_because(left_out)}; 'virtoll run' makes one"
         )
     newest = complete[-1][1]
-    asked = [one for one in complete if one[1].experiment == newest.experiment]
-    if experiment is None and len(asked) < len(complete):
-        others = ", ".join(sorted({one.experiment for _, one in complete} - {newest.experiment}))
-        left_out.append(f"{_runs(len(complete) - len(asked))} of other experiments ({others}): --experiment takes one")
+    candidates = [entry for entry in complete if entry[1].experiment == newest.experiment]
+    if experiment is None and len(candidates) < len(complete):
+        others = ", ".join(sorted({run_head.experiment for _, run_head in complete} - {newest.experiment}))
+        left_out.append(
+            f"{_runs(len(complete) - len(candidates))} of other experiments ({others}): --experiment takes one"
+        )
     machine = machine_of(newest.host)
-    own = [one for one in asked if machine_of(one[1].host) == machine]
-    if len(own) < len(asked):
-        machines = {machine_of(one.host) for _, one in asked} - {machine}
+    runs = [entry for entry in candidates if machine_of(entry[1].host) == machine]
+    if len(runs) < len(candidates):
+        machines = {machine_of(run_head.host) for _, run_head in candidates} - {machine}
         hosts = f"{len(machines)} other host{'' if len(machines) == 1 else 's'}"
-        left_out.append(f"{_runs(len(asked) - len(own))} of {hosts}: values of two hosts are never in one series")
-    kept = dict(_read(own[-last:] if last is not None else own, left_out, tell))
+        left_out.append(f"{_runs(len(candidates) - len(runs))} of {hosts}: values of two hosts are never in one series")
+    kept = dict(_read(runs[-last:] if last is not None else runs, left_out, tell))
     if not kept:
         raise UsageError(f"a history needs runs that can be read, and there is none{_because(left_out)}")
     return Gathered(newest.experiment, tuple(kept.values()), tuple(kept), tuple(left_out))
 
 
 def _heads(folders: Iterable[Path], left_out: list[str]) -> Iterable[tuple[Path, Head]]:
-    for folder in dict.fromkeys(one.resolve() for one in folders):
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
         try:
             yield folder, head(folder)
         except RunFolderError as error:
@@ -78,34 +80,34 @@ def _heads(folders: Iterable[Path], left_out: list[str]) -> Iterable[tuple[Path,
 def _complete(heads: Iterable[tuple[Path, Head]], left_out: list[str]) -> Iterable[tuple[Path, Head]]:
     """Those that ended, each once: a copy says nothing that the run itself does not."""
     seen: dict[tuple[str, int], Path] = {}
-    for folder, own in heads:
-        begun = str(own.host["fingerprint"]), own.created_ns
-        if own.state != "complete":
-            left_out.append(f"{folder} {_STATES.get(own.state, own.state)}, and only a complete run counts")
+    for folder, run_head in heads:
+        begun = str(run_head.host["fingerprint"]), run_head.created_ns
+        if run_head.state != "complete":
+            left_out.append(f"{folder} {_STATES.get(run_head.state, run_head.state)}, and only a complete run counts")
         elif begun in seen:
             left_out.append(f"{folder} is the same run as {seen[begun]}")
         else:
             seen[begun] = folder
-            yield folder, own
+            yield folder, run_head
 
 
 def _read(
-    own: Sequence[tuple[Path, Head]], left_out: list[str], tell: Callable[[str], None]
+    runs: Sequence[tuple[Path, Head]], left_out: list[str], tell: Callable[[str], None]
 ) -> Iterable[tuple[Path, RunOfHistory]]:
     """The values of each; its records are let go, so that many runs take no more memory than one."""
-    for number, (folder, _) in enumerate(own, 1):
-        tell(f"reading run {number} of {len(own)} ...")
+    for number, (folder, _) in enumerate(runs, 1):
+        tell(f"reading run {number} of {len(runs)} ...")
         damage = differences(folder)
         if damage:
             left_out.append(f"{folder} is not as it was when its run ended: {'; '.join(damage)}")
             continue
         try:
-            found = run_of_history(load_analysis(folder))
+            run = run_of_history(load_analysis(folder))
         except VirtollError as error:
             left_out.append(str(error))
             continue
-        if found.values:
-            yield folder, found
+        if run.values:
+            yield folder, run
         else:
             left_out.append(f"{folder} has no value of a guest alone")
 

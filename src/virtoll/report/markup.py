@@ -80,22 +80,22 @@ def latex_text(text: str) -> str:
 
 
 @cache
-def _letter(one: str) -> str:
-    if one in _LATEX:
-        return _LATEX[one]
-    if " " <= one <= "~":
-        return one
-    apart = unicodedata.normalize("NFD", one)
+def _letter(letter: str) -> str:
+    if letter in _LATEX:
+        return _LATEX[letter]
+    if " " <= letter <= "~":
+        return letter
+    apart = unicodedata.normalize("NFD", letter)
     plain, mark = apart[:1], apart[1:]
     if mark in _ACCENTS and plain.isascii() and plain.isalpha():
         return rf"\{_ACCENTS[mark]}{{{plain}}}"
-    return f"[U+{ord(one):04X}]"
+    return f"[U+{ord(letter):04X}]"
 
 
 def markdown_table(table: ExportTable) -> str:
     """The table with its caption above and its notes below; a group's head stands in each of its rows."""
-    lines = [f"**{markdown_text(table.caption)}**", "", _line([one.head for one in table.columns])]
-    lines.append(f"| {' | '.join('---:' if one.number else '---' for one in table.columns)} |")
+    lines = [f"**{markdown_text(table.caption)}**", "", _line([column.head for column in table.columns])]
+    lines.append(f"| {' | '.join('---:' if column.number else '---' for column in table.columns)} |")
     lines += [_line((group.head, *row)) for group in table.groups for row in group.rows]
     notes = [part for note in table.notes for part in ("", markdown_text(note))]
     return "\n".join([*lines, *notes]) + "\n"
@@ -137,7 +137,7 @@ def _float(table: ExportTable, groups: Sequence[ExportGroup], number: int, of: i
     label = f"tab:virtoll-{table.name.replace('_', '-')}" + (f"-{number}" if number > 1 else "")
     columns = table.columns[1:]
     body = "\n\\addlinespace\n".join("\n".join(_latex_rows(group, columns)) for group in groups)
-    heads = [f"{table.columns[0].head}, {columns[0].head}", *(one.head for one in columns[1:])]
+    heads = [f"{table.columns[0].head}, {columns[0].head}", *(column.head for column in columns[1:])]
     notes = " ".join(map(latex_text, table.notes))
     return rf"""\begin{{table*}}[tbp]
 \centering\footnotesize\setlength{{\tabcolsep}}{{4pt}}

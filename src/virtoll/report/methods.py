@@ -48,7 +48,7 @@ class Methods:
 
     def markdown(self) -> str:
         """A page of its own, a paragraph each topic."""
-        parts = [f"**{topic}.** {markdown_text(' '.join(said))}" for topic, said in self.paragraphs]
+        parts = [f"**{topic}.** {markdown_text(' '.join(sentences))}" for topic, sentences in self.paragraphs]
         return "\n\n".join(["# Methods", *parts, f"```bibtex\n{self.citation}```"]) + "\n"
 
     def latex(self) -> str:
@@ -56,8 +56,8 @@ class Methods:
         entry = "".join(f"% {line}\n" for line in self.citation.splitlines())
         head = f"% Made by 'virtoll report'; made anew each time. Virtoll for your bibliography:\n{entry}"
         return head + "\n".join(
-            f"\\paragraph{{{latex_text(topic)}}}\n" + "\n".join(map(latex_text, said)) + "\n"
-            for topic, said in self.paragraphs
+            f"\\paragraph{{{latex_text(topic)}}}\n" + "\n".join(map(latex_text, sentences)) + "\n"
+            for topic, sentences in self.paragraphs
         )
 
 
@@ -74,8 +74,10 @@ def methods_of(analysis: Analysis) -> Methods:
         ("Deviations and doubts", _doubts(analysis)),
         ("Instrument", _instrument(analysis)),
     )
-    found = [(topic, tuple(said)) for topic, said in made]
-    return Methods(tuple((topic, said) for topic, said in found if said), analysis.data.manifest.virtoll)
+    paragraphs = [(topic, tuple(sentences)) for topic, sentences in made]
+    return Methods(
+        tuple((topic, sentences) for topic, sentences in paragraphs if sentences), analysis.data.manifest.virtoll
+    )
 
 
 def _design(analysis: Analysis) -> Iterator[str]:
@@ -91,8 +93,8 @@ def _design(analysis: Analysis) -> Iterator[str]:
             else:
                 yield "Each workload had guests that were started afresh for it in each block."
         yield f"The order was drawn with seed {manifest.plan.seed}."
-        blocks = len({one.block for one in planned})
-        rounds = max(one.round for one in planned) + 1
+        blocks = len({trial.block for trial in planned})
+        rounds = max(trial.round for trial in planned) + 1
         each = f" of up to {rounds} rounds" if rounds > 1 else ""
         yield f"The plan had {blocks} block{'' if blocks == 1 else 's'}{each}; {_trials_of_plan(analysis)}."
         if analysis.host_of:
@@ -100,7 +102,7 @@ def _design(analysis: Analysis) -> Iterator[str]:
     yield from _ends(analysis)
     yield from listed(
         "Idle guests were started one after the other, at the end",
-        [f"{one.guests} of {one.platform}" for one in analysis.consolidations],
+        [f"{consolidation.guests} of {consolidation.platform}" for consolidation in analysis.consolidations],
     )
     if state.state != "complete":
         yield f"The run is not complete ({state.state}); the numbers rest on what was measured until then."
@@ -108,7 +110,7 @@ def _design(analysis: Analysis) -> Iterator[str]:
 
 def _trials_of_plan(analysis: Analysis) -> str:
     planned = analysis.data.manifest.plan.trials
-    warm = sum(one.warm_up for one in planned)
+    warm = sum(trial.warm_up for trial in planned)
     rest = f", and {warm} to warm up, which enter no summary" if warm else ""
     return f"{len(planned) - warm} trials{rest}"
 
@@ -124,32 +126,36 @@ def _ends(analysis: Analysis) -> Iterator[str]:
     measured = f"{analysis.blocks} block{'' if analysis.blocks == 1 else 's'}"
     yield f"Trials in {measured} gave values; {total['ok']} trials were ok{f', {joined(bad)}' if bad else ''}."
     for status in ("invalid", "failed", "skipped", "not run"):
-        own = [f"{counts[status]} of {one}" for one, counts in analysis.statuses.items() if counts.get(status)]
-        yield from listed(f"{status.capitalize()}:", own, f"{status.capitalize()} as well:")
-    added = [str(one.blocks) for one in analysis.data.manifest.extensions]
+        platforms = [
+            f"{counts[status]} of {platform}" for platform, counts in analysis.statuses.items() if counts.get(status)
+        ]
+        yield from listed(f"{status.capitalize()}:", platforms, f"{status.capitalize()} as well:")
+    added = [str(extension.blocks) for extension in analysis.data.manifest.extensions]
     yield from listed("Blocks were added, at a level of each number's own, after blocks", added)
-    looks = [str(one.blocks) for one in analysis.data.looks]
+    looks = [str(look.blocks) for look in analysis.data.looks]
     yield from listed("The results were looked at, at a level of each look's own, after blocks", looks)
 
 
 def _clock(analysis: Analysis) -> Iterator[str]:
-    readings = [one for clock in analysis.clocks for one in clock.readings]
+    readings = [reading for clock in analysis.clocks for reading in clock.readings]
     if readings:
         yield "Durations are between two timestamps, of start and end, that a kernel made outside the guest."
         yield "The guest's own clock was not used for them."
-        counts = Counter(one.method for one in readings)
+        counts = Counter(reading.method for reading in readings)
         paths = {"icmp": "ICMP", "channel": "the guest's control channel"}
         yield from listed(
             "Timestamps came by", [f"{paths.get(name, name)} ({number} trials)" for name, number in counts.items()]
         )
-        estimates = sorted(one.error_estimate_ns for one in readings)
+        estimates = sorted(reading.error_estimate_ns for reading in readings)
         middle = units.nanoseconds(estimates[len(estimates) // 2])
         most = units.nanoseconds(estimates[-1])
         yield f"The estimated error of a duration was {middle} in the median trial, {most} at most."
     if analysis.points:
         yield "A forwarding rate is the frames that arrived at the sink less one, by the time from first to last."
-        lengths = sorted({one.duration_ns for one in analysis.points})
-        yield from listed("Each point of a sweep lasted", [units.nanoseconds(one) for one in lengths], "Others lasted")
+        lengths = sorted({point.duration_ns for point in analysis.points})
+        yield from listed(
+            "Each point of a sweep lasted", [units.nanoseconds(length) for length in lengths], "Others lasted"
+        )
         yield "Frame sizes include the FCS (RFC 2544)."
 
 
@@ -171,9 +177,9 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
         yield "No comparison could be tested, so there are no verdicts."
         return
     every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
-    found = sorted({one.interval.method for one in every if one.interval})
-    yield from listed("Tests and 95 % intervals share one standard error:", found)
-    if any("moderated" in one for one in found):
+    methods = sorted({comparison.interval.method for comparison in every if comparison.interval})
+    yield from listed("Tests and 95 % intervals share one standard error:", methods)
+    if any("moderated" in method for method in methods):
         yield "Its variance is moderated towards that of the run's other comparisons (Smyth 2004)."
     if analysis.host_of:
         yield "A host counted once in each comparison, with the mean over its blocks."
@@ -185,7 +191,8 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
         f"{analysis.at_once.family} of guests at once" if analysis.at_once.family else "",
     ]
     yield from listed(
-        f"Holm's correction at {level} was over these families of comparisons:", [one for one in families if one]
+        f"Holm's correction at {level} was over these families of comparisons:",
+        [family for family in families if family],
     )
     yield "Bounds (at least) are simultaneous over a family (Bonferroni)."
     margin = words.amount(analysis.margin)
@@ -198,10 +205,10 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
 def _doubts(analysis: Analysis) -> Iterator[str]:
     """What speaks against the numbers: the host's fitness, the control, caveats, bounds."""
     yield f"By its state between trials the host was {analysis.fitness.level} for measuring."
-    yield from (f"{one[:1].upper()}{one[1:]}." for one in analysis.fitness.reasons)
+    yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in analysis.fitness.reasons)
     yield from _control(analysis)
-    for host in dict.fromkeys(one.host for one in analysis.across_hosts.flagged):
-        tasks = dict.fromkeys(one.task.label for one in analysis.across_hosts.flagged if one.host == host)
+    for host in dict.fromkeys(flag.host for flag in analysis.across_hosts.flagged):
+        tasks = dict.fromkeys(flag.task.label for flag in analysis.across_hosts.flagged if flag.host == host)
         yield from listed(f"Unlike the other hosts was {host} in", list(tasks))
     merged = analysis.data.manifest.merged
     if merged is not None and merged.left_out:
@@ -209,11 +216,13 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
     if merged is not None and merged.doubts:
         yield f"Of {len(merged.doubts)} parts the host's clock was wrong."
     for caveat in dict.fromkeys(analysis.caveats.values()):
-        own = [label for label, its in analysis.caveats.items() if its == caveat]
-        yield from listed(f"No result ({caveat}) is any number of", own)
+        labels = [label for label, its in analysis.caveats.items() if its == caveat]
+        yield from listed(f"No result ({caveat}) is any number of", labels)
     for platform, names in analysis.unlike.items():
         yield from listed(f"Of {platform} not equal to the baseline's, although they should be:", names)
-    bound = dict.fromkeys(platform for (platform, _), one in analysis.headrooms.items() if one.generator_bound)
+    bound = dict.fromkeys(
+        platform for (platform, _), headroom in analysis.headrooms.items() if headroom.generator_bound
+    )
     yield from listed(f"{Caution.GENERATOR_BOUND.title.capitalize()}, and so lower limits, were rates of", list(bound))
     yield from listed(
         "The host had two states, between which its values fell, in", [o.task.label for o in analysis.two_states]
@@ -230,7 +239,7 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
 def _control(analysis: Analysis) -> Iterator[str]:
     manifest = analysis.data.manifest
     control = (*analysis.control, *analysis.at_once.control)
-    shares = [one.share for one in control if one.share is not None]
+    shares = [comparison.share for comparison in control if comparison.share is not None]
     if manifest.baseline is None:
         return
     if manifest.control is None or not shares:
@@ -239,7 +248,8 @@ def _control(analysis: Analysis) -> Iterator[str]:
     between = words.between(min(shares), max(shares))
     yield f"As a control the host was compared with itself (A/A, {manifest.control}), and reached {between}."
     yield from listed(
-        "There it differed from itself in", [one.task.label for one in control if one.verdict in DIFFERENT]
+        "There it differed from itself in",
+        [comparison.task.label for comparison in control if comparison.verdict in DIFFERENT],
     )
 
 

@@ -32,7 +32,7 @@ def joined(items: Sequence[str]) -> str:
     """Those that have commas of their own are apart by semicolons."""
     if len(items) == 1:
         return items[0]
-    if any(", " in one for one in items):
+    if any(", " in text for text in items):
         return f"{'; '.join(items[:-1])}; and {items[-1]}"
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
@@ -66,14 +66,14 @@ def host_sentences(analysis: Analysis) -> Iterator[str]:
     yield from _pinning(analysis.data.manifest.pinning or {})
 
 
-def _mitigations(found: dict[str, str]) -> Iterator[str]:
+def _mitigations(mitigations: dict[str, str]) -> Iterator[str]:
     """By the kernel's own words on each known vulnerability of CPUs."""
-    if not found:
+    if not mitigations:
         return
-    clear = sum(text.startswith("Not affected") for text in found.values())
-    vulnerable = [name for name, text in found.items() if text.startswith("Vulnerable")]
-    against = [name for name, text in found.items() if not text.startswith(("Not affected", "Vulnerable"))]
-    yield f"Of {len(found)} vulnerabilities of CPUs its kernel reports {clear} as not affecting it."
+    clear = sum(text.startswith("Not affected") for text in mitigations.values())
+    vulnerable = [name for name, text in mitigations.items() if text.startswith("Vulnerable")]
+    against = [name for name, text in mitigations.items() if not text.startswith(("Not affected", "Vulnerable"))]
+    yield f"Of {len(mitigations)} vulnerabilities of CPUs its kernel reports {clear} as not affecting it."
     yield from listed("It had mitigations in force against", against, "Further mitigations were against")
     yield from listed("It was vulnerable to", vulnerable, "It was vulnerable as well to")
 
@@ -87,9 +87,9 @@ def _settings(analysis: Analysis) -> Iterator[str]:
         yield "No setting of the host was tuned by Virtoll."
     unknown = [text for name, text in _SETTINGS.items() if name not in tuned]
     yield from listed("Not recorded:", unknown)
-    seen = [one for sample in analysis.data.fitness for one in sample.frequency_khz or ()]
+    seen = [frequency for sample in analysis.data.fitness for frequency in sample.frequency_khz or ()]
     if seen:
-        low, high = (units.significant(one / 1e6) for one in (min(seen), max(seen)))
+        low, high = (units.significant(frequency / 1e6) for frequency in (min(seen), max(seen)))
         yield f"Between trials its CPUs were at {low if low == high else f'{low} to {high}'} GHz."
 
 
@@ -108,23 +108,24 @@ def _pinning(pinning: dict[str, Any]) -> Iterator[str]:
 def platforms_sentences(analysis: Analysis) -> Iterator[str]:
     """What was compared, in which versions, and what the experiment sets of each."""
     manifest = analysis.data.manifest
-    there = [one for one in manifest.platforms if one.available]
-    named = [f"{one.label} ({one.version or 'version not recorded'})" for one in there]
+    there = [entry for entry in manifest.platforms if entry.available]
+    named = [f"{entry.label} ({entry.version or 'version not recorded'})" for entry in there]
     yield from listed("The platforms were", named)
     yield from listed(
-        "Not available on this host and so skipped:", [one.label for one in manifest.platforms if not one.available]
+        "Not available on this host and so skipped:",
+        [entry.label for entry in manifest.platforms if not entry.available],
     )
-    asked = _asked(str(manifest.experiment.get("text") or ""))
-    for one in there:
-        own = [
+    keys = _asked(str(manifest.experiment.get("text") or ""))
+    for entry in there:
+        settings = [
             f"{key.replace('_', ' ')} {_value(key, value)}"
-            for key, value in one.parameters.items()
-            if value not in (None, [], {}) and key in asked.get(one.platform, ())
+            for key, value in entry.parameters.items()
+            if value not in (None, [], {}) and key in keys.get(entry.platform, ())
         ]
-        yield from listed(f"Of {one.label} the experiment sets", own, f"Of {one.label} it sets as well")
-    elsewhere = [f"{one.label} on {one.host}" for one in there if one.host not in (None, "this machine")]
+        yield from listed(f"Of {entry.label} the experiment sets", settings, f"Of {entry.label} it sets as well")
+    elsewhere = [f"{entry.label} on {entry.host}" for entry in there if entry.host not in (None, "this machine")]
     yield from listed("Guests of some were on other hosts:", elsewhere, "Further ones were")
-    stand = [f"{one.label} for {one.stands_for}" for one in there if one.stands_for]
+    stand = [f"{entry.label} for {entry.stands_for}" for entry in there if entry.stands_for]
     yield from listed("In the place of the paper's platforms stand", stand, "Further ones are")
 
 
@@ -134,16 +135,16 @@ def _asked(text: str) -> dict[str, set[str]]:
         left = [load_yaml(text)]
     except yaml.YAMLError:
         return {}
-    found: dict[str, set[str]] = {}
+    keys: dict[str, set[str]] = {}
     while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left += one.values()
-            if isinstance(one.get("platform"), str):
-                found.setdefault(one["platform"], set()).update(map(str, one))
-        elif isinstance(one, list):
-            left += one
-    return found
+        node = left.pop()
+        if isinstance(node, dict):
+            left += node.values()
+            if isinstance(node.get("platform"), str):
+                keys.setdefault(node["platform"], set()).update(map(str, node))
+        elif isinstance(node, list):
+            left += node
+    return keys
 
 
 def _value(key: str, value: Any) -> str:
@@ -158,19 +159,21 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
     guest = manifest.experiment.get("guest") or {}
     points = analysis.at_once.points
     if points:
-        yield from listed("Guests at once were:", [analysis.at_once.words(one) for one in points], "And:")
-        cpus = joined([str(one) for one in sorted({one.vcpus for one in points})])
-        memory = joined([units.size(one) for one in sorted({one.memory_bytes for one in points})])
+        yield from listed("Guests at once were:", [analysis.at_once.words(point) for point in points], "And:")
+        cpus = joined([str(number) for number in sorted({point.vcpus for point in points})])
+        memory = joined([units.size(size) for size in sorted({point.memory_bytes for point in points})])
         yield f"Virtual CPUs of each were {cpus}, its memory {memory}."
     elif guest.get("vcpus") and guest.get("memory_bytes"):
         cpus = "1 virtual CPU" if guest["vcpus"] == 1 else f"{guest['vcpus']} virtual CPUs"
         yield f"The experiment gives each guest {cpus} and {units.size(guest['memory_bytes'])} of memory."
-    own = [
-        f"{one.label} {one.vcpus} virtual CPUs" if one.vcpus else f"{one.label} {units.size(one.memory_bytes or 0)}"
-        for one in manifest.platforms
-        if one.vcpus or one.memory_bytes
+    sizes = [
+        f"{entry.label} {entry.vcpus} virtual CPUs"
+        if entry.vcpus
+        else f"{entry.label} {units.size(entry.memory_bytes or 0)}"
+        for entry in manifest.platforms
+        if entry.vcpus or entry.memory_bytes
     ]
-    yield from listed("Sizes of their own had", own)
+    yield from listed("Sizes of their own had", sizes)
     image = manifest.image
     if image is None:
         return
@@ -192,13 +195,13 @@ def workloads_sentences(analysis: Analysis) -> Iterator[str]:
         if task.metric.primary:
             by_title.setdefault(task.metric.title, []).append(task)
     named = [
-        f"{title}{f' ({sizes})' if (sizes := ', '.join(filter(None, (one.size for one in own)))) else ''}"
-        for title, own in by_title.items()
+        f"{title}{f' ({sizes})' if (sizes := ', '.join(filter(None, (task.size for task in tasks)))) else ''}"
+        for title, tasks in by_title.items()
     ]
     yield from listed("The workloads, with the sizes compared, were", named)
     second = dict.fromkeys(task.metric.title for task in analysis.tasks if not task.metric.primary)
     yield from listed("Further metrics of these trials were", list(second), "And")
     if named:
         yield "All parameters of each trial are in the run folder's manifest."
-    conditions = [one.label for one in analysis.isolation.conditions]
+    conditions = [condition.label for condition in analysis.isolation.conditions]
     yield from listed("Each guest ran alone, and beside", conditions, "It ran as well beside")

@@ -51,10 +51,10 @@ def render_page(
     a run that goes on. `tables`: the names of the report's; `exports`: its own. Both where they were made already.
     `advice`: on a user's needs. `gate`: on the run's thresholds.
     """
-    names = [one.name for one in csv_tables(analysis, ledger, beside)] if tables is None else tables
+    names = [table.name for table in csv_tables(analysis, ledger, beside)] if tables is None else tables
     context = _context(analysis, drawings, ledger, beside, names) | _exported(exports or exports_of(analysis))
-    own = {"damage": damage, "unchecked": unchecked, "renewed_seconds": renewed_seconds}
-    return page_text("report.html.j2", context | own | {"advice": advice, "gate": gate}, context["figures"])
+    folder_state = {"damage": damage, "unchecked": unchecked, "renewed_seconds": renewed_seconds}
+    return page_text("report.html.j2", context | folder_state | {"advice": advice, "gate": gate}, context["figures"])
 
 
 def _context(
@@ -73,7 +73,7 @@ def _context(
         "analysis": analysis,
         "manifest": manifest,
         "state": analysis.data.state,
-        "planned": sum(not one.warm_up for one in manifest.plan.trials),
+        "planned": sum(not trial.warm_up for trial in manifest.plan.trials),
         "created": units.moment(manifest.created_realtime_ns),
         "ranked": ranked(analysis),
         "places": PLACES,

@@ -68,7 +68,7 @@ def browser_context(
     filtered by. `host`: what stands beside the run's name at the top of each printed page.
     """
     styles = platform_styles(platforms)
-    looks = [{"name": name, "paint": one.paint, "shape": outline(one.marker)} for name, one in styles.items()]
+    looks = [{"name": name, "paint": style.paint, "shape": outline(style.marker)} for name, style in styles.items()]
     return {
         "policy": browser.policy(),
         "licences": browser.licences(),
@@ -93,7 +93,7 @@ def page_text(template: str, context: Mapping[str, Any], figures: Iterable[Figur
     """
     page = _environment().get_template(template).render(**context)
     page = _together(page).replace(_SCRIPT_HERE, f"<script>{browser.script()}</script>") + "\n"
-    drawn = {one.svg: inline(one.drawing, html.escape(one.title)) for one in figures if one.drawing and one.svg}
+    drawn = {view.svg: inline(view.drawing, html.escape(view.title)) for view in figures if view.drawing and view.svg}
     return _DRAWING_HERE.sub(lambda mark: _together(drawn[mark[0]]), page)
 
 
@@ -127,5 +127,8 @@ def _css_text(text: str) -> "Markup":
     """Any text as a string of CSS that may stand in an element `style`."""
     from markupsafe import Markup
 
-    plain = "".join(one if one.isascii() and (one.isalnum() or one in " .,:_-") else f"\\{ord(one):x} " for one in text)
+    plain = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in " .,:_-") else f"\\{ord(letter):x} "
+        for letter in text
+    )
     return Markup(f'"{plain}"')  # noqa: S704 - escaped here

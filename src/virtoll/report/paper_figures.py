@@ -108,21 +108,24 @@ class PaperFigureView:
     workloads: tuple[str, ...]
 
 
-def data_of(found: Reproduction) -> list[list[PartData]]:
+def data_of(reproduction: Reproduction) -> list[list[PartData]]:
     """Every part of every figure of the study, in order."""
-    figures = figures_of_study(found.study.name)
-    return [list(_parts(found, place, figure)) for place, figure in enumerate(figures)]
+    figures = figures_of_study(reproduction.study.name)
+    return [list(_parts(reproduction, place, figure)) for place, figure in enumerate(figures)]
 
 
-def _parts(found: Reproduction, place: int, figure: PaperFigure) -> Iterator[PartData]:
+def _parts(reproduction: Reproduction, place: int, figure: PaperFigure) -> Iterator[PartData]:
     for number, part in enumerate(figure.parts):
-        marks = tuple((run.name, mark) for run in found.runs for mark in run.figures[place][number])
+        marks = tuple((run.name, mark) for run in reproduction.runs for mark in run.figures[place][number])
         yield PartData(figure, part, marks, printed_of(figure, part, [mark for _, mark in marks]))
 
 
-def figure_views(found: Reproduction) -> list[PaperFigureView]:
+def figure_views(reproduction: Reproduction) -> list[PaperFigureView]:
     """What the page says of each figure and table of the paper."""
-    return [_view(figure, own) for figure, own in zip(figures_of_study(found.study.name), data_of(found), strict=True)]
+    return [
+        _view(figure, parts)
+        for figure, parts in zip(figures_of_study(reproduction.study.name), data_of(reproduction), strict=True)
+    ]
 
 
 def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
@@ -152,20 +155,20 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
 def panels_of(data: PartData) -> list[PanelData]:
     """A panel for each run, and for each value of what the part has panels by, in the order measured."""
     runs = list(dict.fromkeys(run for run, _ in data.marks))
-    found = []
+    panels = []
     for run in runs:
-        own = [mark for name, mark in data.marks if name == run]
-        printed = printed_of(data.figure, data.part, own)
-        for panel in dict.fromkeys(mark.panel for mark in own):
+        marks = [mark for name, mark in data.marks if name == run]
+        printed = printed_of(data.figure, data.part, marks)
+        for panel in dict.fromkeys(mark.panel for mark in marks):
             named = [panel_words(data.part, panel), f"run {run}" if len(runs) > 1 else ""]
-            found.append(
+            panels.append(
                 PanelData(
                     ", ".join(filter(None, named)),
-                    tuple(mark for mark in own if mark.panel == panel),
-                    tuple(one for one in printed if one.panel == panel),
+                    tuple(mark for mark in marks if mark.panel == panel),
+                    tuple(value for value in printed if value.panel == panel),
                 )
             )
-    return found
+    return panels
 
 
 def axis_words(name: str | None) -> str | None:
@@ -176,15 +179,15 @@ def axis_words(name: str | None) -> str | None:
 def said_mark(part: Part, mark: Mark) -> str:
     """A measured value in words, as a pointer shows it."""
     value = _value(part, mark)
-    told = [value.main, value.small, f"{mark.blocks} block{'' if mark.blocks == 1 else 's'}", mark.caveat or ""]
+    texts = [value.main, value.small, f"{mark.blocks} block{'' if mark.blocks == 1 else 's'}", mark.caveat or ""]
     place = place_words(part, mark)
-    return f"{mark.platform}{f', {place}' if place else ''}, {mark.task}: {', '.join(filter(None, told))}"
+    return f"{mark.platform}{f', {place}' if place else ''}, {mark.task}: {', '.join(filter(None, texts))}"
 
 
-def said_printed(part: Part, one: Printed) -> str:
+def said_printed(part: Part, printed: Printed) -> str:
     """A printed value in words, as a pointer shows it."""
-    place = place_words(part, one)
-    return f"then, {one.platform}{f', {place}' if place else ''}: {share_words(one.question.then)}"
+    place = place_words(part, printed)
+    return f"then, {printed.platform}{f', {place}' if place else ''}: {share_words(printed.question.then)}"
 
 
 def place_words(part: Part, mark: Mark | Printed) -> str:
@@ -194,7 +197,7 @@ def place_words(part: Part, mark: Mark | Printed) -> str:
 
 def panel_words(part: Part, values: Iterable[Scalar | None]) -> str:
     """Which panel: 'beside heavy, affinity apart'."""
-    return ", ".join(filter(None, (value_words(*one) for one in zip(part.panel, values, strict=True))))
+    return ", ".join(filter(None, (value_words(*pair) for pair in zip(part.panel, values, strict=True))))
 
 
 def value_words(name: str | None, value: Scalar | None) -> str:
@@ -216,10 +219,10 @@ def _rows(data: PartData) -> Iterator[TableRow]:
     marks = list(data.marks)
     for mark in [mark for _, mark in marks]:
         places.setdefault(place_words(data.part, mark), [])
-    for one in data.printed:
-        then = one.question.then
-        places.setdefault(place_words(data.part, one), []).append(
-            TableRow(one.platform, (Shown("then"), Shown(share_words(then), then.words), Shown("")))
+    for printed in data.printed:
+        then = printed.question.then
+        places.setdefault(place_words(data.part, printed), []).append(
+            TableRow(printed.platform, (Shown("then"), Shown(share_words(then), then.words), Shown("")))
         )
     for run, mark in marks:
         places[place_words(data.part, mark)].append(

@@ -34,20 +34,20 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
     DrawingError where a figure is not drawn, StorageError where the page cannot be written.
     """
     known = _known(study)
-    asked = named(folders)
-    _refuse_copies(asked.values())
+    named_folders = named(folders)
+    _refuse_copies(named_folders.values())
     with Drawer() as drawer:
-        runs = [_read(name, folder, known) for name, folder in asked.items()]
-        found = together(known, runs, target)
-        drawings = drawings_of(found, drawer.rendered)
+        runs = [_read(name, folder, known) for name, folder in named_folders.items()]
+        reproduction = together(known, runs, target)
+        drawings = drawings_of(reproduction, drawer.rendered)
         try:
             with renewed(target, may_be_link=True) as folder:
-                write_tables(folder, reproduction_tables(found))
-                write_page(folder, render_reproduction(found, drawings), drawings.values())
+                write_tables(folder, reproduction_tables(reproduction))
+                write_page(folder, render_reproduction(reproduction, drawings), drawings.values())
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
-    return found
+    return reproduction
 
 
 def study_presets(study: str) -> tuple[str, ...]:
@@ -63,8 +63,8 @@ def _known(study: str) -> Study:
 
 def named(folders: Sequence[Path]) -> dict[str, Path]:
     """Runs by the shortest end of their path that tells them apart: `schlosser2011`, or `one/schlosser2011`."""
-    found: dict[str, Path] = {}
-    for folder in dict.fromkeys(one.resolve() for one in folders):
+    by_name: dict[str, Path] = {}
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
         name = next(
             (
                 end
@@ -74,8 +74,8 @@ def named(folders: Sequence[Path]) -> dict[str, Path]:
             ),
             str(folder),
         )
-        found[name] = folder
-    return found
+        by_name[name] = folder
+    return by_name
 
 
 def _refuse_copies(folders: Iterable[Path]) -> None:
@@ -97,8 +97,8 @@ def _read(name: str, folder: Path, study: Study) -> RunOf:
 def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage: tuple[str, ...] = ()) -> RunOf:
     """What is told of one run: judged by the study's claims, and beside its numbers."""
     counts: dict[str, int] = {}
-    for own in analysis.statuses.values():
-        for status, count in own.items():
+    for statuses in analysis.statuses.values():
+        for status, count in statuses.items():
             counts[status] = counts.get(status, 0) + count
     return RunOf(
         name=name,
@@ -108,7 +108,7 @@ def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage:
         blocks=words.blocks_words(analysis),
         counts=tuple((status, count) for status, count in counts.items() if count),
         damage=damage,
-        ledger=judge_claims(analysis, [one for one in published_claims() if one.paper == study.name]),
+        ledger=judge_claims(analysis, [claim for claim in published_claims() if claim.paper == study.name]),
         beside=then_and_now(analysis),
         figures=tuple(marks_of(figure, analysis) for figure in figures_of_study(study.name)),
     )
@@ -116,5 +116,5 @@ def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage:
 
 def together(study: Study, runs: Sequence[RunOf], target: Path) -> Reproduction:
     """The runs with what they say together."""
-    joined = join_ledgers([Ledger(one.name, one.host, one.ledger) for one in runs])
+    joined = join_ledgers([Ledger(run.name, run.host, run.ledger) for run in runs])
     return Reproduction(study, tuple(runs), joined, target)

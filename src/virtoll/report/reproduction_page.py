@@ -65,120 +65,126 @@ class JoinedView:
 
 
 def drawings_of(
-    found: Reproduction, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
+    reproduction: Reproduction, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
 ) -> dict[str, Drawing]:
     """Every figure of the page by name: the paper's again, and then and now, of each run by itself.
 
     `rendered`: has it drawn (`drawing.Drawer`).
     """
-    again = {name: rendered(name, draw) for name, (_, draw) in again_figures(found).items()}
-    return again | {name: rendered(name, draw) for name, (_, draw, _) in _then_and_now(found).items()}
+    again = {name: rendered(name, draw) for name, (_, draw) in again_figures(reproduction).items()}
+    return again | {name: rendered(name, draw) for name, (_, draw, _) in _then_and_now(reproduction).items()}
 
 
-def _then_and_now(found: Reproduction) -> dict[str, tuple[RunOf, Callable[[Width], Specification], str]]:
+def _then_and_now(reproduction: Reproduction) -> dict[str, tuple[RunOf, Callable[[Width], Specification], str]]:
     """By name a run of which enough stands beside the paper's numbers, what draws it, and its caption."""
     made: dict[str, tuple[RunOf, Callable[[Width], Specification], str]] = {}
-    for number, run in enumerate(found.runs, 1):
-        rows = run.beside.of(found.study.name)
-        own = of_run(rows, labels(found), run.blocks)
-        if own is not None:
-            made[f"then-and-now-{number}"] = (run, *own)
+    for number, run in enumerate(reproduction.runs, 1):
+        rows = run.beside.of(reproduction.study.name)
+        figure = of_run(rows, labels(reproduction), run.blocks)
+        if figure is not None:
+            made[f"then-and-now-{number}"] = (run, *figure)
     return made
 
 
-def render_reproduction(found: Reproduction, drawings: Mapping[str, Drawing]) -> str:
+def render_reproduction(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> str:
     """The whole page as HTML; `drawings`: those of `drawings_of` that are shown."""
-    context = _context(found, drawings)
+    context = _context(reproduction, drawings)
     return page_text("reproduction.html.j2", context, (*context["drawn"].values(), *context["beside_drawn"]))
 
 
-def _context(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
-    told = [one for one in found.joined if one.outcome is not Outcome.NOT_MEASURED]
-    drawn, beside_drawn = _figures_again(found, drawings), _figures_beside(found, drawings)
-    runs = ", ".join(one.manifest.run for one in found.runs)
+def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
+    measured = [joined for joined in reproduction.joined if joined.outcome is not Outcome.NOT_MEASURED]
+    drawn, beside_drawn = _figures_again(reproduction, drawings), _figures_beside(reproduction, drawings)
+    runs = ", ".join(run.manifest.run for run in reproduction.runs)
     return {
         **browser_context(
             (*drawn.values(), *beside_drawn),
-            f"{found.study.name}: {runs}",
-            labels(found),
-            list(dict.fromkeys(one.workload for run in found.runs for one in run.manifest.plan.trials)),
-            outcomes=outcomes_shown(joined.outcome for joined in found.joined),
+            f"{reproduction.study.name}: {runs}",
+            labels(reproduction),
+            list(dict.fromkeys(trial.workload for run in reproduction.runs for trial in run.manifest.plan.trials)),
+            outcomes=outcomes_shown(joined.outcome for joined in reproduction.joined),
         ),
-        "platform_names": set(labels(found)),
+        "platform_names": set(labels(reproduction)),
         "workload_of": {},
         "caveats": {},
-        "study": found.study,
-        "cautions": cautions(found),
-        "runs": [_run_view(found, one) for one in found.runs],
+        "study": reproduction.study,
+        "cautions": cautions(reproduction),
+        "runs": [_run_view(reproduction, run) for run in reproduction.runs],
         "rule": RULE,
-        "claims_line": outcomes_line([one.outcome for one in found.joined]),
-        "told": [_joined_view(one) for one in sorted(told, key=lambda one: OUTCOMES.index(one.outcome))],
-        "untold": [(one.claim.id, one.claim.says, _lacking(one)) for one in found.joined if one not in told],
-        "figures": figure_views(found),
+        "claims_line": outcomes_line([joined.outcome for joined in reproduction.joined]),
+        "told": [
+            _joined_view(joined) for joined in sorted(measured, key=lambda joined: OUTCOMES.index(joined.outcome))
+        ],
+        "untold": [
+            (joined.claim.id, joined.claim.says, _lacking(joined))
+            for joined in reproduction.joined
+            if joined not in measured
+        ],
+        "figures": figure_views(reproduction),
         "drawn": drawn,
         "beside_drawn": beside_drawn,
-        "sources": list(_sources(found)),
-        "unanswered": list(_unanswered(found)),
-        "counts": _counts(found),
-        "tables": [one.name for one in reproduction_tables(found)],
+        "sources": list(_sources(reproduction)),
+        "unanswered": list(_unanswered(reproduction)),
+        "counts": _counts(reproduction),
+        "tables": [table.name for table in reproduction_tables(reproduction)],
     }
 
 
-def _figures_again(found: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, FigureView]:
+def _figures_again(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, FigureView]:
     """The paper's figures again by name."""
     return {
         name: drawn_view(drawings[name], titles(parts), "figures", caption(parts))
-        for name, (parts, _) in again_figures(found).items()
+        for name, (parts, _) in again_figures(reproduction).items()
         if name in drawings
     }
 
 
-def _figures_beside(found: Reproduction, drawings: Mapping[str, Drawing]) -> list[FigureView]:
+def _figures_beside(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> list[FigureView]:
     """Then and now, a figure for each run."""
     return [
         drawn_view(drawings[name], f"Then and now, run {run.name}", "then and now", text)
-        for name, (run, _, text) in _then_and_now(found).items()
+        for name, (run, _, text) in _then_and_now(reproduction).items()
         if name in drawings
     ]
 
 
-def cautions(found: Reproduction) -> list[str]:
+def cautions(reproduction: Reproduction) -> list[str]:
     """What of the runs does not fit together, or is not there; each one sentence."""
-    told = []
-    hosts = list(dict.fromkeys(one.host for one in found.runs))
+    sentences = []
+    hosts = list(dict.fromkeys(run.host for run in reproduction.runs))
     if len(hosts) > 1:
-        own = "; ".join(
-            f"host {number}: {', '.join(one.name for one in found.runs if one.host == host)}"
+        listing = "; ".join(
+            f"host {number}: {', '.join(run.name for run in reproduction.runs if run.host == host)}"
             for number, host in enumerate(hosts, 1)
         )
-        told.append(
-            f"These runs are of {len(hosts)} hosts ({own}). Their values are never put together, and a claim that one "
-            "host supports may be false on another."
+        sentences.append(
+            f"These runs are of {len(hosts)} hosts ({listing}). Their values are never put together, and a claim that "
+            "one host supports may be false on another."
         )
-    versions = list(dict.fromkeys(one.manifest.virtoll for one in found.runs))
+    versions = list(dict.fromkeys(run.manifest.virtoll for run in reproduction.runs))
     if versions not in ([], [__version__]):
-        own = ", ".join(f"{one.name} by {one.manifest.virtoll}" for one in found.runs)
-        told.append(f"This page is by Virtoll {__version__}, and runs are by others: {own}.")
-    sizes = list(dict.fromkeys(_size(one) for one in found.runs))
+        listing = ", ".join(f"{run.name} by {run.manifest.virtoll}" for run in reproduction.runs)
+        sentences.append(f"This page is by Virtoll {__version__}, and runs are by others: {listing}.")
+    sizes = list(dict.fromkeys(_size(run) for run in reproduction.runs))
     if len(sizes) > 1:
-        own = ", ".join(f"{one.name} {_size(one)}" for one in found.runs)
-        told.append(f"These runs are of different sizes: {own}.")
-    for one in found.runs:
-        told += [f"{one.name}: {text}" for text in _notes(found, one)]
-    for name in found.missing:
-        told.append(f"No run is of {name}: what it alone measures stands below as not measured.")
-    return told
+        listing = ", ".join(f"{run.name} {_size(run)}" for run in reproduction.runs)
+        sentences.append(f"These runs are of different sizes: {listing}.")
+    for run in reproduction.runs:
+        sentences += [f"{run.name}: {text}" for text in _notes(reproduction, run)]
+    for name in reproduction.missing:
+        sentences.append(f"No run is of {name}: what it alone measures stands below as not measured.")
+    return sentences
 
 
 def _size(run: RunOf) -> str:
     return str(run.manifest.experiment.get("size") or "without a size")
 
 
-def _notes(found: Reproduction, run: RunOf) -> Iterator[str]:
+def _notes(reproduction: Reproduction, run: RunOf) -> Iterator[str]:
     study = run.manifest.experiment.get("study")
-    if study != found.study.name:
-        yield f"its experiment names {f'the study {study}, not {found.study.name}' if study else 'no study'}."
-    models = [one.label for one in run.manifest.platforms if one.family == "model"]
+    if study != reproduction.study.name:
+        yield f"its experiment names {f'the study {study}, not {reproduction.study.name}' if study else 'no study'}."
+    models = [platform.label for platform in run.manifest.platforms if platform.family == "model"]
     if models:
         yield f"{', '.join(models)}: a model, of which nothing was measured; take this run out to judge the paper by."
     if run.state.state == "running":
@@ -190,21 +196,21 @@ def _notes(found: Reproduction, run: RunOf) -> Iterator[str]:
         yield f"its folder is not as it was when the run ended: {'; '.join(run.damage)}."
 
 
-def _run_view(found: Reproduction, run: RunOf) -> RunView:
+def _run_view(reproduction: Reproduction, run: RunOf) -> RunView:
     host = run.manifest.host
     own_page = run.folder / "report" / "index.html"
     words = [str(host[key]) for key in ("cpu_model", "kernel", "os") if host.get(key)]
     words += [units.size(host["memory_bytes"])] if isinstance(host.get("memory_bytes"), int) else []
     return RunView(
         name=run.name,
-        link=os.path.relpath(own_page, found.target.resolve()) if own_page.is_file() else None,
+        link=os.path.relpath(own_page, reproduction.target.resolve()) if own_page.is_file() else None,
         experiment=f"{run.experiment}, {_size(run)}",
         state=run.state.state,
         trials=f"{', '.join(f'{count} {status}' for status, count in run.counts)}; {run.blocks}",
         version=run.manifest.virtoll,
         host=f"{', '.join(words)} ({run.host[:8]})",
-        outcomes=outcomes_line([one.outcome for one in run.ledger]),
-        notes=tuple(_notes(found, run)),
+        outcomes=outcomes_line([judged.outcome for judged in run.ledger]),
+        notes=tuple(_notes(reproduction, run)),
     )
 
 
@@ -220,101 +226,105 @@ def _joined_view(joined: Joined) -> JoinedView:
         kind=OUTCOME_CLASS[joined.outcome],
         workloads=first.workloads,
         error=f"wrong by chance: at most {100 * joined.error:.0f} %" if joined.decided else "",
-        runs=tuple((run, str(one.outcome), view(one).tests) for run, one in joined.measured),
+        runs=tuple((run, str(judged.outcome), view(judged).tests) for run, judged in joined.measured),
     )
 
 
 def _lacking(joined: Joined) -> str:
     """What the runs lack for a claim that none of them measured."""
-    reasons = dict.fromkeys(test.missing for _, one in joined.runs for test in one.tests)
+    reasons = dict.fromkeys(test.missing for _, judged in joined.runs for test in judged.tests)
     return "; ".join(reasons)
 
 
-def _answers(found: Reproduction) -> Iterator[list[tuple[str, Beside]]]:
+def _answers(reproduction: Reproduction) -> Iterator[list[tuple[str, Beside]]]:
     """Of each question of the study's numbers what each run answers, by its name; without those that none does."""
-    by_run = [(run.name, {id(one.question): one for one in run.beside.of(found.study.name)}) for run in found.runs]
+    by_run = [
+        (run.name, {id(answer.question): answer for answer in run.beside.of(reproduction.study.name)})
+        for run in reproduction.runs
+    ]
     for question in questions():
-        own = [(name, rows[id(question)]) for name, rows in by_run if id(question) in rows]
-        if own:
-            yield own
+        answers = [(name, rows[id(question)]) for name, rows in by_run if id(question) in rows]
+        if answers:
+            yield answers
 
 
-def _sources(found: Reproduction) -> Iterator[tuple[str, list[BesideView]]]:
+def _sources(reproduction: Reproduction) -> Iterator[tuple[str, list[BesideView]]]:
     """The rows by table or figure of the paper; of several runs each answer has its run's name."""
     sources: dict[str, list[BesideView]] = {}
-    several = len(found.runs) > 1
+    several = len(reproduction.runs) > 1
     seen: set[tuple[str, str]] = set()
-    for answers in _answers(found):
+    for answers in _answers(reproduction):
         first = answers[0][1]
         known = (first.question.source, place(first)) in seen
         seen.add((first.question.source, place(first)))
         nows = [
             (label, ", ".join(filter(None, (standing, f"run {name}" if several else ""))), cell)
-            for name, one in answers
-            for label, standing, cell in beside_view(one, known=known).nows
+            for name, answer in answers
+            for label, standing, cell in beside_view(answer, known=known).nows
         ]
         sources.setdefault(first.question.source, []).append(replace(beside_view(first, known=known), nows=tuple(nows)))
     yield from sources.items()
 
 
-def _unanswered(found: Reproduction) -> Iterator[tuple[str, str]]:
+def _unanswered(reproduction: Reproduction) -> Iterator[tuple[str, str]]:
     """Source, and what of it no run has a value of."""
-    answered = {id(answers[0][1].question) for answers in _answers(found)}
+    answered = {id(answers[0][1].question) for answers in _answers(reproduction)}
     left: dict[str, dict[str, None]] = {}
-    for one in questions():
-        if one.paper == found.study.name and id(one) not in answered:
-            name = "the bare host" if one.platform == found.study.baseline else found.study.platform(one.platform).name
-            left.setdefault(one.source, {})[f"{one.what} ({name})"] = None
+    study = reproduction.study
+    for question in questions():
+        if question.paper == study.name and id(question) not in answered:
+            name = "the bare host" if question.platform == study.baseline else study.platform(question.platform).name
+            left.setdefault(question.source, {})[f"{question.what} ({name})"] = None
     for source, texts in left.items():
         yield source, "; ".join(texts)
 
 
-def _counts(found: Reproduction) -> str:
+def _counts(reproduction: Reproduction) -> str:
     """How many of the printed numbers stand beside something."""
-    values = found.study.values
-    without = sum(why_not_comparable(one) is not None for one in values)
-    beside = sum(len(answers[0][1].question.then.values) for answers in _answers(found))
+    values = reproduction.study.values
+    without = sum(why_not_comparable(value) is not None for value in values)
+    beside = sum(len(answers[0][1].question.then.values) for answers in _answers(reproduction))
     return (
         f"Of {len(values)} printed numbers {beside} have a value measured here, {without} can be compared "
         f"with nothing, and {len(values) - without - beside} were not measured."
     )
 
 
-def reproduction_document(found: Reproduction) -> dict[str, Any]:
+def reproduction_document(reproduction: Reproduction) -> dict[str, Any]:
     """The same for a program."""
     return {
-        "study": found.study.name,
-        "title": found.study.title,
-        "question": found.study.question,
-        "report": str(found.page),
+        "study": reproduction.study.name,
+        "title": reproduction.study.title,
+        "question": reproduction.study.question,
+        "report": str(reproduction.page),
         "rule": RULE,
-        "cautions": cautions(found),
-        "missing": list(found.missing),
+        "cautions": cautions(reproduction),
+        "missing": list(reproduction.missing),
         "runs": [
             {
-                "run": one.name,
-                "folder": str(one.folder),
-                "experiment": one.experiment,
-                "study": one.manifest.experiment.get("study"),
-                "size": one.manifest.experiment.get("size"),
-                "state": one.state.state,
-                "virtoll": one.manifest.virtoll,
-                "host": {key: one.manifest.host.get(key) for key in ("fingerprint", "cpu_model", "kernel", "os")},
+                "run": run.name,
+                "folder": str(run.folder),
+                "experiment": run.experiment,
+                "study": run.manifest.experiment.get("study"),
+                "size": run.manifest.experiment.get("size"),
+                "state": run.state.state,
+                "virtoll": run.manifest.virtoll,
+                "host": {key: run.manifest.host.get(key) for key in ("fingerprint", "cpu_model", "kernel", "os")},
             }
-            for one in found.runs
+            for run in reproduction.runs
         ],
         "claims": [
             {
-                "claim": one.claim.id,
-                "says": one.claim.says,
-                "outcome": str(one.outcome),
-                "error_at_most": one.error,
-                "runs": dict(_documents(one)),
+                "claim": joined.claim.id,
+                "says": joined.claim.says,
+                "outcome": str(joined.outcome),
+                "error_at_most": joined.error,
+                "runs": dict(_documents(joined)),
             }
-            for one in found.joined
+            for joined in reproduction.joined
         ],
-        "then_and_now": _rows_document(found, "then_and_now"),
-        "figures": _rows_document(found, "paper_figures"),
+        "then_and_now": _rows_document(reproduction, "then_and_now"),
+        "figures": _rows_document(reproduction, "paper_figures"),
     }
 
 
@@ -324,10 +334,10 @@ def _documents(joined: Joined) -> Iterator[tuple[str, Any]]:
         yield run, {key: document[key] for key in ("outcome", "tests")}
 
 
-def _rows_document(found: Reproduction, name: str) -> list[dict[str, Any]]:
+def _rows_document(reproduction: Reproduction, name: str) -> list[dict[str, Any]]:
     """The rows of a table; an open end is null."""
-    tables = [one for one in reproduction_tables(found) if one.name == name]
-    rows = [dict(zip(one.header, row, strict=True)) for one in tables for row in one.rows]
+    tables = [table for table in reproduction_tables(reproduction) if table.name == name]
+    rows = [dict(zip(table.header, row, strict=True)) for table in tables for row in table.rows]
     return [
         {
             key: None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
@@ -337,13 +347,14 @@ def _rows_document(found: Reproduction, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def reproduction_lines(found: Reproduction) -> list[str]:
+def reproduction_lines(reproduction: Reproduction) -> list[str]:
     """The same for the terminal: cautions, the claims that the runs say something about, and where the page is."""
-    lines = [found.study.question, *cautions(found)]
-    for one in sorted(found.joined, key=lambda one: OUTCOMES.index(one.outcome)):
-        if one.outcome is not Outcome.NOT_MEASURED:
-            own = "; ".join(f"{run}: {judged.outcome}" for run, judged in one.measured)
+    lines = [reproduction.study.question, *cautions(reproduction)]
+    for joined in sorted(reproduction.joined, key=lambda joined: OUTCOMES.index(joined.outcome)):
+        if joined.outcome is not Outcome.NOT_MEASURED:
+            outcomes = "; ".join(f"{run}: {judged.outcome}" for run, judged in joined.measured)
             lines.append(
-                f"{one.claim.id} {one.outcome}: {one.claim.says}" + (f" ({own})" if len(found.runs) > 1 else "")
+                f"{joined.claim.id} {joined.outcome}: {joined.claim.says}"
+                + (f" ({outcomes})" if len(reproduction.runs) > 1 else "")
             )
-    return [*lines, outcomes_line([one.outcome for one in found.joined]), _counts(found)]
+    return [*lines, outcomes_line([joined.outcome for joined in reproduction.joined]), _counts(reproduction)]

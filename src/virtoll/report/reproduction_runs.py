@@ -58,5 +58,5 @@ class Reproduction:
     @property
     def missing(self) -> tuple[str, ...]:
         """The study's experiments that no run is of."""
-        there = {one.experiment for one in self.runs}
-        return tuple(one for one in self.study.presets if one not in there)
+        there = {run.experiment for run in self.runs}
+        return tuple(preset for preset in self.study.presets if preset not in there)

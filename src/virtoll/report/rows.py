@@ -93,12 +93,11 @@ def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:
     """A comparison: its verdict big, the share with its interval below it; `but`: what limits it."""
     if comparison is None or comparison.share is None:
         return Shown("–", str(Verdict.NOT_MEASURED), "missing", comparison.reason if comparison else "")
-    found = words.said(comparison)
+    sentence = words.said(comparison)
     estimate = words.share(comparison.share, comparison.interval)
     small = words.share_and_interval(comparison.share, comparison.interval)
     if comparison.verdict is Verdict.UNKNOWN and comparison.caveat is None:
         small = f"estimate {estimate}"  # the interval is in the verdict
     kind = VERDICT_CLASS[comparison.verdict]
-    return Shown(
-        found.head, small, kind, f"{found.text}: {comparison.reason}", but, words=found.tail, value=comparison.share
-    )
+    text = f"{sentence.text}: {comparison.reason}"
+    return Shown(sentence.head, small, kind, text, but, words=sentence.tail, value=comparison.share)

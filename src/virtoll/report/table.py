@@ -110,8 +110,8 @@ def answer(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
     """A column of 0 and 1."""
 
     def as_number(row: Row) -> int | None:
-        found = value(row)
-        return None if found is None else int(found)
+        flag = value(row)
+        return None if flag is None else int(flag)
 
     return Column(name, "0 or 1", meaning, ValueKind.ANSWER, as_number)
 

@@ -58,7 +58,7 @@ def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) 
     for row in rows:
         shown += [text(""), *_task(row, width)]
     lines = (
-        PLACES if any(" to " in one.place for row in rows for one in row.platforms) else "",
+        PLACES if any(" to " in entry.place for row in rows for entry in row.platforms) else "",
         left_out_line(analysis),
         cost_to_know_line(analysis),
         states_line(analysis),
@@ -98,7 +98,7 @@ def matrices(
     from rich.cells import cell_len
     from rich.table import Table
 
-    first = min(max(cell_len(one) for one in (head, *(name for name, _ in rows))), width // 3)
+    first = min(max(cell_len(label) for label in (head, *(name for name, _ in rows))), width // 3)
     widths = []
     for place, platform in enumerate(platforms):
         parts = [part for _, cells in rows for part in cells[place].split("\n")]
@@ -132,27 +132,27 @@ def ranked_rows(analysis: Analysis) -> tuple[RankedTask, ...]:
     if analysis.baseline is None:
         return tuple(row for task in headline_tasks(analysis) if (row := _medians(analysis, task)).platforms)
     return tuple(
-        replace(row, platforms=tuple(_bound(analysis, one, found.task) for one in row.platforms))
-        for row, found in zip(ranked(analysis), rankings(analysis), strict=True)
+        replace(row, platforms=tuple(_bound(analysis, entry, ranking.task) for entry in row.platforms))
+        for row, ranking in zip(ranked(analysis), rankings(analysis), strict=True)
     )
 
 
 def _medians(analysis: Analysis, task: Task) -> RankedTask:
     """Each platform's median with its interval, in the experiment's order and without a place."""
-    found = []
+    entries = []
     for platform in analysis.platforms:
         cell = analysis.cells.get((platform, task))
         if cell is not None:
             between = cell.interval
             spread = units.between(between.low, between.high, task.metric.unit) if between else ""
             median = median_words(analysis, platform, task)
-            found.append(_bound(analysis, RankedPlatform("", platform, median, spread, ""), task))
-    return RankedTask(task.label, tuple(found), ())
+            entries.append(_bound(analysis, RankedPlatform("", platform, median, spread, ""), task))
+    return RankedTask(task.label, tuple(entries), ())
 
 
-def _bound(analysis: Analysis, one: RankedPlatform, task: Task) -> RankedPlatform:
-    bound = (_GENERATOR_BOUND,) if analysis.generator_bound(one.platform, task) else ()
-    return replace(one, words=", ".join((one.words or one.kind, *bound)))
+def _bound(analysis: Analysis, entry: RankedPlatform, task: Task) -> RankedPlatform:
+    bound = (_GENERATOR_BOUND,) if analysis.generator_bound(entry.platform, task) else ()
+    return replace(entry, words=", ".join((entry.words or entry.kind, *bound)))
 
 
 def _task(row: RankedTask, width: int) -> "Iterator[RenderableType]":
@@ -166,8 +166,10 @@ def _task(row: RankedTask, width: int) -> "Iterator[RenderableType]":
     table.add_column(overflow="fold", max_width=2 * width // 5)
     table.add_column(justify="right", overflow="fold")
     table.add_column(overflow="fold")
-    for one in row.platforms:
-        table.add_row(one.place, text(one.platform), text(one.median), text(one.words, _STYLES.get(one.kind, "")))
+    for entry in row.platforms:
+        table.add_row(
+            entry.place, text(entry.platform), text(entry.median), text(entry.words, _STYLES.get(entry.kind, ""))
+        )
     yield table
     for others in row.others:
         yield Padding(text(others, "dim"), (0, 0, 0, 2))

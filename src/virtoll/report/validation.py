@@ -65,35 +65,38 @@ def read_tests(text: str, name: str) -> tuple[TestedKind, ...]:
         root = ET.fromstring(text)  # noqa: S314 - written by the tests of this machine, not sent by anybody
     except ET.ParseError as error:
         raise UsageError(f"{name}: not JUnit XML ({error}); give what 'pytest --junitxml FILE' writes") from error
-    found: dict[str, dict[str, Counter[str]]] = {}
+    by_kind: dict[str, dict[str, Counter[str]]] = {}
     for case in root.iter("testcase"):
         module, test = case.get("classname") or "", case.get("name") or ""
         kind = _kind(module, test)
         if kind is not None:
-            own = found.setdefault(kind, {}).setdefault(f"{module}.{test.partition('[')[0]}", Counter())
-            own[_outcome(case)] += 1
+            outcomes = by_kind.setdefault(kind, {}).setdefault(f"{module}.{test.partition('[')[0]}", Counter())
+            outcomes[_outcome(case)] += 1
     counts: dict[str, Counter[str]] = {}
-    for kind, tests in found.items():
-        counts.setdefault(_whole(kind, found), Counter()).update(sum(tests.values(), Counter()))
+    for kind, tests in by_kind.items():
+        counts.setdefault(_whole(kind, by_kind), Counter()).update(sum(tests.values(), Counter()))
     return tuple(
-        TestedKind(kind, {key: own[key] for key in ("passed", "failed", "skipped")}) for kind, own in counts.items()
+        TestedKind(kind, {key: outcomes[key] for key in ("passed", "failed", "skipped")})
+        for kind, outcomes in counts.items()
     )
 
 
-def _whole(kind: str, found: Mapping[str, Mapping[str, object]]) -> str:
+def _whole(kind: str, by_kind: Mapping[str, Mapping[str, object]]) -> str:
     """The kind without a test's other parameter: `netns-superpi` is of `netns`, which is in none of the same tests."""
-    shorter = [one for one in found if kind.startswith(f"{one}-") and not found[one].keys() & found[kind].keys()]
+    shorter = [
+        other for other in by_kind if kind.startswith(f"{other}-") and not by_kind[other].keys() & by_kind[kind].keys()
+    ]
     return max(shorter, key=len, default=kind)
 
 
 def _kind(module: str, test: str) -> str | None:
     """What a test is of: the name in its brackets, or its module's; None where neither says."""
-    found, inside = re.search(r"(?:^|\.)test_(\w+)$", module), re.search(r"\[([a-z0-9._-]+)\]$", test)
-    if found is None:
+    module_match, inside = re.search(r"(?:^|\.)test_(\w+)$", module), re.search(r"\[([a-z0-9._-]+)\]$", test)
+    if module_match is None:
         return None
-    if found.group(1).endswith("guests"):
+    if module_match.group(1).endswith("guests"):
         return inside.group(1) if inside else None
-    return found.group(1).replace("_", "-")
+    return module_match.group(1).replace("_", "-")
 
 
 def _outcome(case: ET.Element) -> str:
@@ -110,26 +113,33 @@ def validation_table(
     `others`: platforms that Virtoll knows, each with its driver's validation level. Where there are tests, those that
     neither they nor a run name get a row that says so: then the table is meant to be whole.
     """
-    rows = [one for analysis in analyses for one in validations_of(analysis)]
+    rows = [row for analysis in analyses for row in validations_of(analysis)]
     kinds = {row.platform: _kinds_of(row, rows, tested) for row in rows}
     lines = [_line(_HEADER), _line(["---"] * len(_HEADER))]
     lines += [_row(row, kinds[row.platform], others) for row in rows]
-    used = {one.kind for own in kinds.values() for one in own}
-    alone = [one for one in tested if one.kind not in used]
+    used = {test.kind for row_kinds in kinds.values() for test in row_kinds}
+    alone = [test for test in tested if test.kind not in used]
     lines += [
-        _line([one.kind, _tested_on(one.kind, others), one.words, *["–"] * 4])
-        for one in alone
-        if one.nested or one.kind in others or _family_of(one.kind, others)
+        _line([test.kind, _tested_on(test.kind, others), test.words, *["–"] * 4])
+        for test in alone
+        if test.nested or test.kind in others or _family_of(test.kind, others)
     ]
-    named = {row.kind for row in rows} | {one.kind.removeprefix(_NESTED) for one in tested}
-    missing = [one for one in others if tested and not any(name == one or name.startswith(f"{one}-") for name in named)]
-    lines += [_line([one, _INSTEAD.get(others[one], "in none of these runs and tests"), *["–"] * 5]) for one in missing]
+    named = {row.kind for row in rows} | {test.kind.removeprefix(_NESTED) for test in tested}
+    missing = [
+        platform
+        for platform in others
+        if tested and not any(name == platform or name.startswith(f"{platform}-") for name in named)
+    ]
+    lines += [
+        _line([platform, _INSTEAD.get(others[platform], "in none of these runs and tests"), *["–"] * 5])
+        for platform in missing
+    ]
     return tuple(lines)
 
 
 def _family_of(kind: str, others: Iterable[str]) -> str | None:
     """The platform whose variant a kind is."""
-    return next((one for one in others if kind.startswith(f"{one}-")), None)
+    return next((platform for platform in others if kind.startswith(f"{platform}-")), None)
 
 
 def _tested_on(kind: str, others: Mapping[str, str]) -> str:
@@ -142,13 +152,14 @@ def _kinds_of(
     row: PlatformValidation, rows: Sequence[PlatformValidation], tested: Sequence[TestedKind]
 ) -> list[TestedKind]:
     """The kind of the platform's own name; without one, its variants that are no other platform's of the runs."""
-    here = [one for one in tested if one.nested is (row.caveat is not None)]
-    exact = [one for one in here if one.kind.removeprefix(_NESTED) == row.platform]
+    here = [test for test in tested if test.nested is (row.caveat is not None)]
+    exact = [test for test in here if test.kind.removeprefix(_NESTED) == row.platform]
     taken = {other.platform for other in rows}
     variants = [
-        one
-        for one in here
-        if one.kind.removeprefix(_NESTED).startswith(f"{row.platform}-") and one.kind.removeprefix(_NESTED) not in taken
+        test
+        for test in here
+        if test.kind.removeprefix(_NESTED).startswith(f"{row.platform}-")
+        and test.kind.removeprefix(_NESTED) not in taken
     ]
     return exact or variants
 
@@ -156,7 +167,7 @@ def _kinds_of(
 def _row(row: PlatformValidation, tested: Sequence[TestedKind], others: Mapping[str, str]) -> str:
     where = f"{row.where}; *{row.caveat}*" if row.caveat else row.where
     name = f"{row.platform} ({row.version})" if row.version else row.platform
-    tests = "; ".join(one.words for one in tested) or "–"
+    tests = "; ".join(test.words for test in tested) or "–"
     if row.why_not is not None:
         instead = f"; {_INSTEAD[others[row.kind]]}" if others.get(row.kind) in _INSTEAD else ""
         return _line([name, f"not run: {row.why_not}{instead}", tests, *["–"] * 4])
@@ -177,13 +188,13 @@ def _trials(row: PlatformValidation) -> str:
 
 
 def _forwarded(row: PlatformValidation) -> str:
-    found = row.forwarded
-    if found is None:
+    forwarded = row.forwarded
+    if forwarded is None:
         return "–"
-    if found.lost:
-        some = f"{found.clean} of {found.points} points" if found.clean else "no point"
-        return f"{some} at {units.frame_rate(found.rate)} ({found.lost} of {found.offered} frames lost)"
-    return f"{found.offered} frames, at up to {units.frame_rate(found.rate)}"
+    if forwarded.lost:
+        some = f"{forwarded.clean} of {forwarded.points} points" if forwarded.clean else "no point"
+        return f"{some} at {units.frame_rate(forwarded.rate)} ({forwarded.lost} of {forwarded.offered} frames lost)"
+    return f"{forwarded.offered} frames, at up to {units.frame_rate(forwarded.rate)}"
 
 
 def _marks(row: PlatformValidation) -> str:

@@ -62,9 +62,9 @@ def said(comparison: Comparison) -> Said:
 
 def difference(group: Sequence[Comparison]) -> Said:
     """Comparisons of one metric, all slower or all faster, with the smallest bound of them: '25 to 31 times slower'."""
-    factors = [max(one.share, 1 / one.share) for one in group if one.share is not None]
+    factors = [max(comparison.share, 1 / comparison.share) for comparison in group if comparison.share is not None]
     direction, low, high = _direction(group[0]), min(factors), max(factors)
-    least = min(one.at_least or 1.0 for one in group)
+    least = min(comparison.at_least or 1.0 for comparison in group)
     if high < _IN_PERCENT_BELOW:
         size = joined(amount(low - 1), amount(high - 1))
         bound = amount(least - 1, down=True)
@@ -241,15 +241,17 @@ def _narrow(text: str) -> str:
 
 def control_line(control: Sequence[Comparison], subject: str, doubt: str) -> str:
     """An A/A control: the shares that `subject` reached, after a `doubt` where one differs; empty without any."""
-    measured = [one for one in control if one.share is not None and one.caveat is None]
-    shares = [one.share for one in measured if one.share is not None]
+    measured = [comparison for comparison in control if comparison.share is not None and comparison.caveat is None]
+    shares = [comparison.share for comparison in measured if comparison.share is not None]
     if not shares:
         return ""
     line = f"{subject}: {between(min(shares), max(shares))}."
-    alarms = [one for one in measured if one.verdict in DIFFERENT]
+    alarms = [comparison for comparison in measured if comparison.verdict in DIFFERENT]
     if not alarms:
         return line
-    named = ", ".join(f"{one.platform} {one.task.label} ({said(one).text})" for one in alarms)
+    named = ", ".join(
+        f"{comparison.platform} {comparison.task.label} ({said(comparison).text})" for comparison in alarms
+    )
     return f"{doubt} {named}. {line}"
 
 

@@ -32,7 +32,7 @@ _FALSE_LEVEL, _FALSE_TAIL = 0.05, 0.001
 
 def findings(name: str, analysis: Analysis, *, short: bool) -> list[Finding]:
     """The findings of one check; a fault whose guest cannot run here is not tested."""
-    planned = [one["label"] for one in put_in.EXPERIMENTS[name](short)["platforms"]]
+    planned = [platform["label"] for platform in put_in.EXPERIMENTS[name](short)["platforms"]]
     reasons = {label: reason for label in planned if (reason := _why_absent(analysis, label)) is not None}
     if put_in.RIGHT in reasons:
         return [not_tested((name, "all of it", ""), reasons[put_in.RIGHT])]
@@ -54,16 +54,16 @@ def _cpu(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
         if label in labels:
             what = ("cpu", f"{100 * share:g} % of a CPU", "times as long")
             compared = _comparison(analysis, label)
-            found = effect(what, 1 / share, _slowdown(compared), 1.0, _QUOTA_TOLERANCE / share)
-            if found.outcome is Outcome.MISSED and compared is not None and _hidden(analysis, compared):
+            finding = effect(what, 1 / share, _slowdown(compared), 1.0, _QUOTA_TOLERANCE / share)
+            if finding.outcome is Outcome.MISSED and compared is not None and _hidden(analysis, compared):
                 yield not_tested(what, compared.reason)
             else:
-                yield found
+                yield finding
 
 
 def _hidden(analysis: Analysis, compared: Comparison) -> bool:
     """Whether the host ran the task in two states, so that the instrument says nothing of so little: and says that."""
-    unsteady = compared.task in {one.task for one in analysis.two_states}
+    unsteady = compared.task in {state.task for state in analysis.two_states}
     return unsteady and compared.verdict is Verdict.UNKNOWN
 
 
@@ -73,14 +73,14 @@ def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
         yield _rate_of(analysis, "clock", "fast", put_in.CLOCK_RATE, put_in.CLOCK_RATE)
     if "steps" in labels:
         yield _step(_steps_ms(analysis, "steps"))
-    for one in analysis.comparisons:
-        if one.platform == "fast" and len(one.pairs) >= _LEAST_PAIRS:
+    for comparison in analysis.comparisons:
+        if comparison.platform == "fast" and len(comparison.pairs) >= _LEAST_PAIRS:
             what = (
                 "clock",
-                f"duration with a fast guest clock: {one.task.label}",
+                f"duration with a fast guest clock: {comparison.task.label}",
                 "times as long",
             )
-            yield nothing(what, _slowdown(one), 1.0, put_in.CLOCK_RATE)
+            yield nothing(what, _slowdown(comparison), 1.0, put_in.CLOCK_RATE)
 
 
 def _kernel_clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
@@ -93,8 +93,8 @@ def _kernel_clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
 
 def _rate_of(analysis: Analysis, check: str, label: str, rate: float, least: float) -> Finding:
     """``least``: the smallest rate of the check's wrong clocks, which a right one must be told from."""
-    found = next((one.slope for one in analysis.clocks if one.platform == label), None)
-    measured = None if found is None else Measured(100 * found.rate, 100 * found.low, 100 * found.high)
+    slope = next((clock.slope for clock in analysis.clocks if clock.platform == label), None)
+    measured = None if slope is None else Measured(100 * slope.rate, 100 * slope.low, 100 * slope.high)
     what = (check, "a right clock" if rate == 1 else f"a clock {round(100 * (rate - 1))} % fast", "%")
     if rate == 1:
         return nothing(what, measured, 0.0, 100 * (least - 1))
@@ -103,8 +103,8 @@ def _rate_of(analysis: Analysis, check: str, label: str, rate: float, least: flo
 
 def _steps_ms(analysis: Analysis, label: str) -> list[float]:
     """The differences, ms, of the trials that the clock cannot explain: beyond half of the step."""
-    own = next((one.readings for one in analysis.clocks if one.platform == label), ())
-    return [_apart_ms(one) for one in own if abs(_apart_ms(one)) > put_in.CLOCK_STEP_MILLISECONDS / 2]
+    readings = next((clock.readings for clock in analysis.clocks if clock.platform == label), ())
+    return [_apart_ms(reading) for reading in readings if abs(_apart_ms(reading)) > put_in.CLOCK_STEP_MILLISECONDS / 2]
 
 
 def _apart_ms(reading: ClockReading) -> float:
@@ -162,8 +162,8 @@ def _paced(analysis: Analysis, label: str) -> list[Point]:
 
 
 def _least_delay_us(points: list[Point]) -> float | None:
-    found = [sink.delay_ns for point in points for sink in point.sink.per_source if sink.delay_ns is not None]
-    delays = [one.minimum for one in found if one.minimum is not None]
+    distributions = [sink.delay_ns for point in points for sink in point.sink.per_source if sink.delay_ns is not None]
+    delays = [distribution.minimum for distribution in distributions if distribution.minimum is not None]
     return min(delays) / 1000 if delays else None
 
 
@@ -194,8 +194,11 @@ def _range(values: list[float]) -> Measured | None:
 
 
 def _durations_ns(analysis: Analysis, label: str) -> list[float]:
-    own = [one for one in analysis.observations if one.platform == label and one.task.metric.name == "duration"]
-    return [one.value for one in own]
+    return [
+        observation.value
+        for observation in analysis.observations
+        if observation.platform == label and observation.task.metric.name == "duration"
+    ]
 
 
 def _facts(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
@@ -214,10 +217,13 @@ def _facts(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
 def _nothing(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     """No verdict that says different, and no more single intervals without 1 than chance leaves (binomial, 0.1 %)."""
     del labels
-    tested = [one for one in analysis.comparisons if one.interval is not None]
-    false = sum(one.verdict in DIFFERENT for one in tested)
+    tested = [comparison for comparison in analysis.comparisons if comparison.interval is not None]
+    false = sum(comparison.verdict in DIFFERENT for comparison in tested)
     yield at_most(("nothing", f"false verdicts of {len(tested)} pairs", ""), false if tested else None, 0)
-    apart = sum(one.interval is not None and not one.interval.low <= 1 <= one.interval.high for one in tested)
+    apart = sum(
+        comparison.interval is not None and not comparison.interval.low <= 1 <= comparison.interval.high
+        for comparison in tested
+    )
     limit = binomial_quantile(1 - _FALSE_TAIL, len(tested), _FALSE_LEVEL)
     what = ("nothing", f"single 95 % intervals without 1, of {len(tested)}", "")
     yield at_most(what, apart if tested else None, limit)
@@ -229,7 +235,7 @@ def binomial_quantile(probability: float, trials: int, chance: float) -> int:
 
 
 def _comparison(analysis: Analysis, label: str) -> Comparison | None:
-    return next((one for one in analysis.comparisons if one.platform == label), None)
+    return next((comparison for comparison in analysis.comparisons if comparison.platform == label), None)
 
 
 def _slowdown(comparison: Comparison | None) -> Measured | None:

@@ -50,13 +50,13 @@ def effect(
     ``what``: the check, what of it, and the unit. ``tolerance``: how exactly the fault itself is known, in the unit.
     """
     rule = f"the interval leaves out {none:g} and reaches {injected:g} within {tolerance:.3g}"
-    found = (
+    holds = (
         measured is not None
         and not measured.low <= none <= measured.high
         and measured.low <= injected + tolerance
         and measured.high >= injected - tolerance
     )
-    return _finding(what, injected, measured, rule, found=found)
+    return _finding(what, injected, measured, rule, holds=holds)
 
 
 def nothing(what: tuple[str, str, str], measured: Measured | None, none: float, fault: float) -> Finding:
@@ -68,25 +68,25 @@ def nothing(what: tuple[str, str, str], measured: Measured | None, none: float, 
     apart = abs(fault - none)
     near = _NEAR * apart
     rule = f"the interval reaches {none:g} within {near:.3g}, and leaves out {none - apart:g} and {none + apart:g}"
-    found = (
+    holds = (
         measured is not None
         and none - apart < measured.low <= none + near
         and none - near <= measured.high < none + apart
     )
-    return _finding(what, none, measured, rule, found=found)
+    return _finding(what, none, measured, rule, holds=holds)
 
 
 def count(what: tuple[str, str, str], injected: float, measured: float | None, edges: int) -> Finding:
     """Whole numbers: equal but for ``edges``, the harm that falls between one point's frames and the next one's."""
     exact = None if measured is None else Measured(measured, measured, measured)
-    found = measured is not None and abs(measured - injected) <= edges
-    return _finding(what, injected, exact, f"within {edges} of {injected:g}", found=found)
+    holds = measured is not None and abs(measured - injected) <= edges
+    return _finding(what, injected, exact, f"within {edges} of {injected:g}", holds=holds)
 
 
 def at_most(what: tuple[str, str, str], measured: float | None, limit: int) -> Finding:
     """A number of false findings of nothing."""
     exact = None if measured is None else Measured(measured, measured, measured)
-    return _finding(what, 0, exact, f"at most {limit}", found=measured is not None and measured <= limit)
+    return _finding(what, 0, exact, f"at most {limit}", holds=measured is not None and measured <= limit)
 
 
 def not_tested(what: tuple[str, str, str], reason: str) -> Finding:
@@ -95,7 +95,7 @@ def not_tested(what: tuple[str, str, str], reason: str) -> Finding:
 
 
 def _finding(
-    what: tuple[str, str, str], injected: float, measured: Measured | None, rule: str, *, found: bool
+    what: tuple[str, str, str], injected: float, measured: Measured | None, rule: str, *, holds: bool
 ) -> Finding:
-    outcome = Outcome.FOUND if found else Outcome.MISSED
+    outcome = Outcome.FOUND if holds else Outcome.MISSED
     return Finding(*what, injected, measured, outcome, rule, "" if measured is not None else "nothing was measured")

@@ -17,14 +17,14 @@ def rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """For a terminal: text in every cell."""
     return [
         {
-            "check": one.check,
-            "fault": one.what,
-            "injected": _number(one.injected, one.unit),
-            "measured": _number(one.measured.value, one.unit) if one.measured else "",
-            "interval (95 %)": _interval(one),
-            "outcome": one.outcome.value if not one.reason else f"{one.outcome.value}: {one.reason}",
+            "check": finding.check,
+            "fault": finding.what,
+            "injected": _number(finding.injected, finding.unit),
+            "measured": _number(finding.measured.value, finding.unit) if finding.measured else "",
+            "interval (95 %)": _interval(finding),
+            "outcome": finding.outcome.value if not finding.reason else f"{finding.outcome.value}: {finding.reason}",
         }
-        for one in findings
+        for finding in findings
     ]
 
 
@@ -33,26 +33,28 @@ def csv_text(findings: Sequence[Finding]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
-    for one in findings:
-        measured = (one.measured.value, one.measured.low, one.measured.high) if one.measured else (None, None, None)
-        writer.writerow((one.check, one.what, one.unit, one.injected, *measured, one.outcome, one.rule, one.reason))
+    for finding in findings:
+        measured = finding.measured
+        values = (measured.value, measured.low, measured.high) if measured else (None, None, None)
+        injected = (finding.check, finding.what, finding.unit, finding.injected)
+        writer.writerow((*injected, *values, finding.outcome, finding.rule, finding.reason))
     return out.getvalue()
 
 
 def document(findings: Sequence[Finding]) -> dict[str, Any]:
     """The same as JSON."""
-    return {"found_all": found_all(findings), "findings": [asdict(one) for one in findings]}
+    return {"found_all": found_all(findings), "findings": [asdict(finding) for finding in findings]}
 
 
 def found_all(findings: Sequence[Finding]) -> bool:
     """Whether nothing was missed, and something was tested."""
-    outcomes = {one.outcome for one in findings}
+    outcomes = {finding.outcome for finding in findings}
     return Outcome.MISSED not in outcomes and Outcome.FOUND in outcomes
 
 
 def summary(findings: Sequence[Finding]) -> str:
     """One sentence."""
-    counts = {outcome: sum(one.outcome == outcome for one in findings) for outcome in Outcome}
+    counts = {outcome: sum(finding.outcome == outcome for finding in findings) for outcome in Outcome}
     words = ", ".join(f"{number} {outcome.value}" for outcome, number in counts.items() if number)
     return f"selftest: {words or 'nothing was tested'}"
 
@@ -61,8 +63,8 @@ def _number(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:.4g} {unit}".rstrip()
 
 
-def _interval(one: Finding) -> str:
-    measured = one.measured
+def _interval(finding: Finding) -> str:
+    measured = finding.measured
     if measured is None or measured.low == measured.high:
         return ""
     return f"{measured.low:.4g} to {measured.high:.4g}"

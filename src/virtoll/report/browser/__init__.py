@@ -26,9 +26,9 @@ def licences() -> str:
 @cache
 def script() -> str:
     """Our own script, which nothing in it ends early."""
-    own = "\n".join((_FOLDER / "page" / f"{name}.js").read_text(encoding="utf-8") for name in _OWN)
-    assert "</script" not in own
-    return f'"use strict";\n(() => {{\n{own}}})();'
+    source = "\n".join((_FOLDER / "page" / f"{name}.js").read_text(encoding="utf-8") for name in _OWN)
+    assert "</script" not in source
+    return f'"use strict";\n(() => {{\n{source}}})();'
 
 
 @cache
@@ -53,7 +53,7 @@ def packed(text: str) -> str:
 def policy() -> str:
     """The page's Content Security Policy: no request to anything, and no scripts but these, known by digest."""
     known = (script(), *_library())
-    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in known)
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in known)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "

@@ -40,9 +40,9 @@ def package(name: Package, what_for: str) -> Any:
             raise
         raise UsageError(f"{what_for} needs {name}, which is not installed; {remedy_for('data')}") from None
     except ImportError as error:  # of a library that is there, as without memory for it
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise UsageError(
-            f"{what_for} needs {name}, which cannot be loaded ({said}); see that memory is left, or install it again"
+            f"{what_for} needs {name}, which cannot be loaded ({reason}); see that memory is left, or install it again"
         ) from error
 
 
@@ -56,8 +56,8 @@ def schema_of(table: str) -> pa.Schema:
         ValueKind.ANSWER: pa.bool_(),
     }
     columns = [
-        pa.field(one.name, types[one.kind], one.nullable, {"unit": one.unit, "meaning": one.meaning})
-        for one in columns_of(table)
+        pa.field(column.name, types[column.kind], column.nullable, {"unit": column.unit, "meaning": column.meaning})
+        for column in columns_of(table)
     ]
     return pa.schema(columns, {VERSION_KEY: str(VERSION), "virtoll.table": table})
 
@@ -74,12 +74,13 @@ def _table(name: str, rows: Sequence[OfRun]) -> pa.Table:
     pa = package("pyarrow", "a table of the dataset")
     schema = schema_of(name)
     columns = []
-    for one in schema:
+    for field in schema:
         try:
-            columns.append(pa.array([getattr(row, one.name) for row in rows], one.type))
+            columns.append(pa.array([getattr(row, field.name) for row in rows], field.type))
         except (pa.ArrowInvalid, OverflowError) as error:
             raise RunFolderError(
-                f"run {rows[0].run}: {one.name} of {name} holds what is no {one.type}: a record is damaged, restore it"
+                f"run {rows[0].run}: {field.name} of {name} holds what is no {field.type}: a record is damaged, "
+                "restore it"
             ) from error
     return pa.table(columns, schema=schema)
 

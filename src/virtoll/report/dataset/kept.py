@@ -70,7 +70,7 @@ class Kept:
         Raises ``RunFolderError`` where the run cannot be read, or changed since it ended, ``StorageError`` where they
         cannot be written, and ``UsageError`` where pyarrow is not installed.
         """
-        changed = [one for one in differences(run) or () if one.partition(":")[0] in (*READ, SUMS)]
+        changed = [difference for difference in differences(run) or () if difference.partition(":")[0] in (*READ, SUMS)]
         if changed:  # in a table of a thousand runs nobody would see a note
             raise RunFolderError(
                 f"{run} is not as it was when the run ended: {'; '.join(changed)}. Take a copy that is whole."
@@ -113,8 +113,8 @@ class Kept:
 
 def files(places: Iterable[Path]) -> dict[str, list[Path]]:
     """The files of several runs by table."""
-    found = list(places)
-    return {name: [place / f"{name}.parquet" for place in found] for name in TABLES}
+    folders = list(places)
+    return {name: [place / f"{name}.parquet" for place in folders] for name in TABLES}
 
 
 def _prefix(run: Path) -> str:

@@ -49,7 +49,7 @@ class Sources:
     @property
     def in_buckets(self) -> bool:
         """Whether some are in a bucket."""
-        return any(one.startswith(BUCKETS) for own in self.files.values() for one in own)
+        return any(path.startswith(BUCKETS) for paths in self.files.values() for path in paths)
 
 
 class Answer:
@@ -77,8 +77,8 @@ class Answer:
         """All rows as a table; ``UsageError`` where pyarrow is missing, or a row cannot be computed."""
         package("pyarrow", "a table")
         with _told():
-            found: pa.Table = self._relation.to_arrow_table()
-        return found.rename_columns(self.columns)
+            table: pa.Table = self._relation.to_arrow_table()
+        return table.rename_columns(self.columns)
 
 
 def query(sql: str, sources: Sources) -> Answer:
@@ -108,9 +108,9 @@ def _prepare(connection: duck.DuckDBPyConnection, sources: Sources) -> None:
     """The views; then nothing but their files can be read, and no setting changed."""
     if sources.in_buckets:
         _load_httpfs(connection)
-    allowed = [one for own in sources.files.values() for one in own]
-    buckets = sorted({one.partition("*")[0] for one in allowed if one.startswith(BUCKETS)})
-    connection.execute(f"set allowed_paths = {_list([one for one in allowed if not one.startswith(BUCKETS)])}")
+    allowed = [path for paths in sources.files.values() for path in paths]
+    buckets = sorted({path.partition("*")[0] for path in allowed if path.startswith(BUCKETS)})
+    connection.execute(f"set allowed_paths = {_list([path for path in allowed if not path.startswith(BUCKETS)])}")
     connection.execute(f"set allowed_directories = {_list(buckets)}")
     for name, files in sources.files.items():
         if files:
@@ -122,10 +122,10 @@ def _prepare(connection: duck.DuckDBPyConnection, sources: Sources) -> None:
 
 
 def _refuse_other_version(connection: duck.DuckDBPyConnection, files: Sequence[str]) -> None:
-    asked = "select distinct decode(value) from parquet_kv_metadata(?) where decode(key) = ?"
-    found = sorted(one for (one,) in connection.execute(asked, [list(files), VERSION_KEY]).fetchall())
-    if found != [str(VERSION)]:
-        words = f"version {' and '.join(found)} of the dataset" if found else "no tables of a dataset"
+    statement = "select distinct decode(value) from parquet_kv_metadata(?) where decode(key) = ?"
+    versions = sorted(version for (version,) in connection.execute(statement, [list(files), VERSION_KEY]).fetchall())
+    if versions != [str(VERSION)]:
+        words = f"version {' and '.join(versions)} of the dataset" if versions else "no tables of a dataset"
         raise UsageError(f"{files[0]}: holds {words}, this virtoll reads {VERSION}; export the runs again")
 
 
@@ -142,19 +142,19 @@ def _load_httpfs(connection: duck.DuckDBPyConnection) -> None:
 
 def _list(texts: Sequence[str]) -> str:
     """A list of texts in SQL."""
-    return "[" + ", ".join("'" + one.replace("'", "''") + "'" for one in texts) + "]"
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
 
 
 def _each_once(names: Sequence[str]) -> list[str]:
     """The names of columns; a later one of the same name is numbered."""
-    found: list[str] = []
+    columns: list[str] = []
     for name in names:
-        number, own = 1, name
-        while own in found:
+        number, column = 1, name
+        while column in columns:
             number += 1
-            own = f"{name}_{number}"
-        found.append(own)
-    return found
+            column = f"{name}_{number}"
+        columns.append(column)
+    return columns
 
 
 @contextmanager
@@ -167,8 +167,8 @@ def _told() -> Iterator[None]:
         raise UsageError("SQL: this needs more memory than a query may take; ask for fewer rows or columns") from None
     except duckdb.Error as error:
         lines = [line.strip() for line in str(error).partition("\n\nLINE ")[0].splitlines() if line.strip()]
-        said = re.sub(r"\s+", " ", "; ".join(line.rstrip(".!") for line in lines))
-        raise UsageError(f"SQL: {said}; docs/dataset.md has every table and column") from None
+        complaint = re.sub(r"\s+", " ", "; ".join(line.rstrip(".!") for line in lines))
+        raise UsageError(f"SQL: {complaint}; docs/dataset.md has every table and column") from None
     except RuntimeError as error:
         if "interrupted" not in str(error):
             raise

@@ -42,11 +42,11 @@ class Rows:
 
 def rows_of(data: RunData) -> Rows:
     """The rows of every table of a run's records."""
-    trials = sorted((*data.every_trial, *data.warm_ups), key=lambda one: one.trial)
+    trials = sorted((*data.every_trial, *data.warm_ups), key=lambda trial: trial.trial)
     run = _of_run(data.manifest)
     caveats = caveats_of(data.manifest, data.boots, trials)
-    entries = {one.label: one for one in data.manifest.platforms}
-    named = {*entries, *(one.platform for one in trials), *(one.platform for one in data.boots)}
+    entries = {entry.label: entry for entry in data.manifest.platforms}
+    named = {*entries, *(trial.platform for trial in trials), *(boot.platform for boot in data.boots)}
     who: Who = {label: {**run, **_of_platform(label, entries.get(label), caveats)} for label in named}
     return Rows(
         samples=tuple(_samples(data, trials, who)),
@@ -98,17 +98,17 @@ def _samples(data: RunData, trials: Sequence[TrialRecord], who: Who) -> Iterator
     """A row for each trial and metric of its workload; of several guests at once one for each of them."""
     tasks = tasks_of(data.manifest, trials)
     costs = {
-        trial: (one.value, one.none_because)
-        for trial, one in frame_costs(trials, data.boots, data.calibrations).items()
+        trial: (cost.value, cost.none_because)
+        for trial, cost in frame_costs(trials, data.boots, data.calibrations).items()
     }
     tasks_of_trial = TasksOf(tasks)
     for trial in trials:
         measured = tasks_of_trial(trial)
         common = _of_trial(trial, who) | _sizes(trial)
-        for number, boot, problem, one in guests_of(trial):
-            own = common if number is None else common | {"boot": boot}
-            for task, value, reason in _values(measured, one, costs, problem):
-                yield _sample(task, trial, own, guest=number, value=value, reason=reason)
+        for number, boot, problem, guest_trial in guests_of(trial):
+            columns = common if number is None else common | {"boot": boot}
+            for task, value, reason in _values(measured, guest_trial, costs, problem):
+                yield _sample(task, trial, columns, guest=number, value=value, reason=reason)
 
 
 def _values(
@@ -116,9 +116,9 @@ def _values(
 ) -> Iterator[tuple[Task, float | None, str | None]]:
     """Each task of a trial with its value, or with why it has none."""
     for task in tasks:
-        found, gaps = observations_of((task,), (trial,), costs)
-        if found:
-            yield task, found[0].value, None
+        observations, gaps = observations_of((task,), (trial,), costs)
+        if observations:
+            yield task, observations[0].value, None
         else:
             yield task, None, problem or trial.reason or (gaps[0].reason if gaps else None)
 
@@ -197,15 +197,15 @@ def _point(trial: TrialRecord, place: int, point: Point, common: Mapping[str, An
 
 def _delay(point: Point) -> Distribution:
     """The delay of the frames; nothing of several sources, whose quantiles cannot be put together."""
-    own = [one.delay_ns for one in point.sink.per_source]
-    return own[0] if len(own) == 1 and own[0] is not None else Distribution(count=0)
+    delays = [source.delay_ns for source in point.sink.per_source]
+    return delays[0] if len(delays) == 1 and delays[0] is not None else Distribution(count=0)
 
 
 def _boots(data: RunData, who: Who) -> Iterator[Boot]:
     """A row for each start; memory is of the readings in its boot."""
     read: dict[tuple[str, int, str], FootprintRecord] = {}
-    for one in data.footprints:
-        read.setdefault((one.boot, one.block, one.when), one)
+    for footprint in data.footprints:
+        read.setdefault((footprint.boot, footprint.block, footprint.when), footprint)
     for boot in data.boots:
         idle = read.get((boot.boot, boot.block, "idle"))
         yield _boot(boot, who[boot.platform], idle, read.get((boot.boot, boot.block, "after-work")))
@@ -215,8 +215,8 @@ def _boot(
     boot: BootRecord, who: Mapping[str, Any], idle: FootprintRecord | None, worked: FootprintRecord | None
 ) -> Boot:
     way = readiness(boot)
-    shared = [held_bytes(own) for own in idle.shared.values()] if idle else []
-    known = [one for one in shared if one is not None]
+    shared = [held_bytes(memory) for memory in idle.shared.values()] if idle else []
+    known = [held for held in shared if held is not None]
     return Boot(
         **who,
         boot=boot.boot,
@@ -256,7 +256,7 @@ def _run(data: RunData, trials: Sequence[TrialRecord], run: Mapping[str, Any]) -
         rounds=_number(manifest.experiment, "rounds"),
         planned_trials=len(manifest.plan.trials),
         ended_trials=len(trials),
-        ok_trials=sum(one.status == "ok" for one in trials),
+        ok_trials=sum(trial.status == "ok" for trial in trials),
         cpu_model=_text(host, "cpu_model"),
         cpus=_number(host, "cpus"),
         memory_bytes=_number(host, "memory_bytes"),
@@ -270,11 +270,11 @@ def _run(data: RunData, trials: Sequence[TrialRecord], run: Mapping[str, Any]) -
 
 def _text(of: Mapping[str, Any], key: str) -> str | None:
     """A text of a part of a record that has no fields; None where it is missing, or none."""
-    found = of.get(key)
-    return found if isinstance(found, str) else None
+    value = of.get(key)
+    return value if isinstance(value, str) else None
 
 
 def _number(of: Mapping[str, Any], key: str) -> int | None:
     """The same of a whole number."""
-    found = of.get(key)
-    return found if type(found) is int else None
+    value = of.get(key)
+    return value if type(value) is int else None

@@ -226,11 +226,11 @@ def columns_of(table: str) -> tuple[DatasetColumn, ...]:
     """The columns of a table in their order; ``KeyError`` where there is no such table."""
     kind = TABLES[table]
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_column(one.name, hints[one.name]) for one in fields(kind))
+    return tuple(_column(field.name, hints[field.name]) for field in fields(kind))
 
 
 def _column(name: str, hint: Any) -> DatasetColumn:
-    value, said = get_args(hint)
+    value, description = get_args(hint)
     nullable = get_origin(value) is types.UnionType
-    kind = next(one for one in get_args(value) if one is not types.NoneType) if nullable else value
-    return DatasetColumn(name, _KINDS[kind], nullable, said.unit, said.meaning)
+    kind = next(member for member in get_args(value) if member is not types.NoneType) if nullable else value
+    return DatasetColumn(name, _KINDS[kind], nullable, description.unit, description.meaning)

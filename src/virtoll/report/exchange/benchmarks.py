@@ -14,41 +14,45 @@ _MOST_OF_A_BENCHMARK: Final = 1024  # letters that Bencher takes
 _MOST_OF_A_MEASURE: Final = 64
 
 
-def smaller_is_better(given: Exchanged) -> str:
+def smaller_is_better(exchanged: Exchanged) -> str:
     """Times and costs, for `customSmallerIsBetter`."""
-    return _of_direction(given, "lower")
+    return _of_direction(exchanged, "lower")
 
 
-def bigger_is_better(given: Exchanged) -> str:
+def bigger_is_better(exchanged: Exchanged) -> str:
     """Rates, for `customBiggerIsBetter`."""
-    return _of_direction(given, "higher")
+    return _of_direction(exchanged, "higher")
 
 
-def _of_direction(given: Exchanged, better: str) -> str:
-    own = [_entry(one, cell) for one, cell in results_of(given.analysis) if one.task.metric.better == better]
-    return json.dumps(own, indent=1) + "\n"
+def _of_direction(exchanged: Exchanged, better: str) -> str:
+    entries = [
+        _entry(value, cell) for value, cell in results_of(exchanged.analysis) if value.task.metric.better == better
+    ]
+    return json.dumps(entries, indent=1) + "\n"
 
 
-def _entry(one: Value, cell: CellSummary) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": one.name, "unit": one.task.metric.unit or "share", "value": cell.median}
-    if one.low is not None:
-        found["range"] = f"{one.low:.6g} to {one.high:.6g}" if one.high is not None else f"at least {one.low:.6g}"
-    extra = [f"{cell.blocks} block{'' if cell.blocks == 1 else 's'}", f"parameters {one.task.parameters}"]
-    return found | {"extra": "; ".join([*extra, *(["a lower bound"] if one.lower_bound else [])])}
+def _entry(value: Value, cell: CellSummary) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": value.name, "unit": value.task.metric.unit or "share", "value": cell.median}
+    if value.low is not None:
+        entry["range"] = (
+            f"{value.low:.6g} to {value.high:.6g}" if value.high is not None else f"at least {value.low:.6g}"
+        )
+    extra = [f"{cell.blocks} block{'' if cell.blocks == 1 else 's'}", f"parameters {value.task.parameters}"]
+    return entry | {"extra": "; ".join([*extra, *(["a lower bound"] if value.lower_bound else [])])}
 
 
-def bencher(given: Exchanged) -> str:
+def bencher(exchanged: Exchanged) -> str:
     """Bencher's Metric Format: an end that is not known is left out."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for one, cell in results_of(given.analysis):
-        metric = one.task.metric
-        ends = {"lower_value": one.low, "upper_value": one.high}
+    benchmarks: dict[str, dict[str, dict[str, float]]] = {}
+    for value, cell in results_of(exchanged.analysis):
+        metric = value.task.metric
+        ends = {"lower_value": value.low, "upper_value": value.high}
         measure = f"{metric.name} ({metric.unit})" if metric.unit else metric.name
-        found.setdefault(_cut(one.benchmark, _MOST_OF_A_BENCHMARK), {})[_cut(measure, _MOST_OF_A_MEASURE)] = {
+        benchmarks.setdefault(_cut(value.benchmark, _MOST_OF_A_BENCHMARK), {})[_cut(measure, _MOST_OF_A_MEASURE)] = {
             "value": cell.median,
             **{key: end for key, end in ends.items() if end is not None},
         }
-    return json.dumps(found, indent=1) + "\n"
+    return json.dumps(benchmarks, indent=1) + "\n"
 
 
 def _cut(name: str, most: int) -> str:

@@ -13,24 +13,24 @@ from virtoll.report.markup import markdown_text
 from virtoll.report.terminal import ranked_rows
 
 
-def comment(given: Exchanged) -> str:
+def comment(exchanged: Exchanged) -> str:
     """The whole comment."""
-    analysis = given.analysis
+    analysis = exchanged.analysis
     lines = [f"### {comment_text(title_line(analysis))}"]
-    for note in notes(analysis, given.damage):
+    for note in notes(analysis, exchanged.damage):
         lines += ["", f"**{comment_text(note)}**"]
-    lines += _gate(given.gate) if given.gate is not None else ()
+    lines += _gate(exchanged.gate) if exchanged.gate is not None else ()
     rows = ranked_rows(analysis)
     if rows:
         lines += ["", *comment_heads(["workload", "place", "platform", "median", "performance"])]
         for row in rows:
-            for one in row.platforms:
-                lines.append(comment_row([row.task, one.place, one.platform, one.median, one.words]))
+            for entry in row.platforms:
+                lines.append(comment_row([row.task, entry.place, entry.platform, entry.median, entry.words]))
             lines += [comment_row([row.task, "", others, "", ""]) for others in row.others]
     elif analysis.at_once.points:
         lines += ["", "Several guests at once were measured: the report has them."]
     ends = [
-        PLACES if any(" to " in one.place for row in rows for one in row.platforms) else "",
+        PLACES if any(" to " in entry.place for row in rows for entry in row.platforms) else "",
         caveat_line(analysis),
         host_line(analysis),
         extent_line(analysis),
@@ -44,8 +44,8 @@ def _gate(gate: GateView) -> Iterator[str]:
         yield from ("", f"Cannot tell: {comment_text(doubt)}")
     if gate.checks:
         yield from ("", *comment_heads(["outcome", "threshold", "measured", "evidence"]))
-    for one in gate.checks:
-        yield comment_row([one.outcome, one.threshold, measured_words(one), "; ".join(one.rest)])
+    for check in gate.checks:
+        yield comment_row([check.outcome, check.threshold, measured_words(check), "; ".join(check.rest)])
 
 
 def comment_heads(heads: Sequence[str]) -> list[str]:

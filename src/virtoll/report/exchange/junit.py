@@ -29,43 +29,45 @@ class _Case:
     text: str = ""
 
 
-def junit(given: Exchanged) -> str:
+def junit(exchanged: Exchanged) -> str:
     """The whole document, of one suite."""
-    manifest = given.analysis.data.manifest
-    cases = list(_checked(given.gate, given.skip_unknown) if given.gate is not None else _measured(given))
+    manifest = exchanged.analysis.data.manifest
+    cases = list(
+        _checked(exchanged.gate, exchanged.skip_unknown) if exchanged.gate is not None else _measured(exchanged)
+    )
     counts = {"tests": str(len(cases))}
-    counts |= {f"{one}s": str(sum(case.outcome == one for case in cases)) for one in ("failure", "error")}
+    counts |= {f"{kind}s": str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error")}
     root = ET.Element("testsuites", {"name": "virtoll", **counts})
-    suite = ET.SubElement(root, "testsuite", {"name": _name(given), **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": _name(exchanged), **counts})
     suite.set("skipped", str(sum(case.outcome == "skipped" for case in cases)))
     suite.set("timestamp", units.timestamp(manifest.created_realtime_ns))
     properties = ET.SubElement(suite, "properties")
-    for key, value in _properties(given):
+    for key, value in _properties(exchanged):
         ET.SubElement(properties, "property", {"name": key, "value": one_line(value)})
     for case in cases:
-        own = ET.SubElement(suite, "testcase", {"name": one_line(case.name), "classname": one_line(case.group)})
+        element = ET.SubElement(suite, "testcase", {"name": one_line(case.name), "classname": one_line(case.group)})
         if case.outcome:
-            found = ET.SubElement(own, case.outcome, {"message": one_line(case.message)})
-            found.text = units.printable(case.text) or None
+            outcome = ET.SubElement(element, case.outcome, {"message": one_line(case.message)})
+            outcome.text = units.printable(case.text) or None
         elif case.text:
-            ET.SubElement(own, "system-out").text = units.printable(case.text)
+            ET.SubElement(element, "system-out").text = units.printable(case.text)
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _name(given: Exchanged) -> str:
-    return one_line(f"virtoll {given.analysis.data.manifest.experiment.get('name') or ''}".rstrip())
+def _name(exchanged: Exchanged) -> str:
+    return one_line(f"virtoll {exchanged.analysis.data.manifest.experiment.get('name') or ''}".rstrip())
 
 
-def _properties(given: Exchanged) -> Iterator[tuple[str, str]]:
-    manifest = given.analysis.data.manifest
+def _properties(exchanged: Exchanged) -> Iterator[tuple[str, str]]:
+    manifest = exchanged.analysis.data.manifest
     yield "run", manifest.run
     yield "virtoll", manifest.virtoll
     yield "question", str(manifest.experiment.get("question") or "")
     yield "baseline", manifest.baseline or "none"
-    yield "host", host_line(given.analysis)
-    if given.damage:
-        yield "damage", damage_line(given.damage)
+    yield "host", host_line(exchanged.analysis)
+    if exchanged.damage:
+        yield "damage", damage_line(exchanged.damage)
 
 
 def _checked(gate: GateView, skip_unknown: bool) -> Iterator[_Case]:
@@ -74,29 +76,33 @@ def _checked(gate: GateView, skip_unknown: bool) -> Iterator[_Case]:
         yield _Case("run", _TRUSTED, unknown, gate.doubts[0], "\n".join(gate.doubts))
     else:
         yield _Case("run", _TRUSTED)
-    for one in gate.checks:
-        name = f"{one.threshold} [{one.task}]"
-        text = "\n".join((measured_words(one), *one.rest))
-        outcome = {"good": "", "bad": "failure"}.get(one.kind, unknown)
-        yield _Case(one.platform, name, outcome, _message(one) if outcome else "", text)
+    for check in gate.checks:
+        name = f"{check.threshold} [{check.task}]"
+        text = "\n".join((measured_words(check), *check.rest))
+        outcome = {"good": "", "bad": "failure"}.get(check.kind, unknown)
+        yield _Case(check.platform, name, outcome, _message(check) if outcome else "", text)
 
 
-def _message(one: CheckView) -> str:
-    return "; ".join(filter(None, (one.outcome, one.value, *one.rest)))
+def _message(check: CheckView) -> str:
+    return "; ".join(filter(None, (check.outcome, check.value, *check.rest)))
 
 
-def _measured(given: Exchanged) -> Iterable[_Case]:
-    for one in values_of(given.analysis):
-        name = one.name.removeprefix(f"{one_line(one.platform)}: ")
-        if one.cell is None:
-            yield _Case(one.platform, name, "skipped", one.reason)
+def _measured(exchanged: Exchanged) -> Iterable[_Case]:
+    for value in values_of(exchanged.analysis):
+        name = value.name.removeprefix(f"{one_line(value.platform)}: ")
+        if value.cell is None:
+            yield _Case(value.platform, name, "skipped", value.reason)
             continue
-        unit, blocks = one.task.metric.unit, one.cell.blocks
-        ends = f" ({units.between(one.low, one.high, unit)})" if one.low is not None and one.high is not None else ""
-        bound = "at least " if one.lower_bound else ""
+        unit, blocks = value.task.metric.unit, value.cell.blocks
+        ends = (
+            f" ({units.between(value.low, value.high, unit)})"
+            if value.low is not None and value.high is not None
+            else ""
+        )
+        bound = "at least " if value.lower_bound else ""
         count = f"{blocks} block{'' if blocks == 1 else 's'}"
         yield _Case(
-            one.platform,
+            value.platform,
             name,
-            text=f"{bound}{words.estimate(one.cell.median, one.cell.interval, unit)}{ends} in {count}",
+            text=f"{bound}{words.estimate(value.cell.median, value.cell.interval, unit)}{ends} in {count}",
         )

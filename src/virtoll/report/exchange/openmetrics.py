@@ -21,9 +21,9 @@ _BASE = {  # by a metric's unit, the unit of the family and what a value is mult
 _BEGUN = "virtoll_run_begun_timestamp_seconds"
 
 
-def openmetrics(given: Exchanged) -> str:
+def openmetrics(exchanged: Exchanged) -> str:
     """The whole exposition, with the time at which the run began."""
-    manifest = given.analysis.data.manifest
+    manifest = exchanged.analysis.data.manifest
     run = {"run": manifest.run, "experiment": str(manifest.experiment.get("name")), "virtoll": manifest.virtoll}
     families: dict[str, list[str]] = {
         _BEGUN: [
@@ -31,26 +31,26 @@ def openmetrics(given: Exchanged) -> str:
             f"{_BEGUN}{_labels(run)} {manifest.created_realtime_ns / 1e9!r}",
         ]
     }
-    for one, cell in results_of(given.analysis):
-        unit, scale = _unit(one.task.metric.unit)
+    for measured, cell in results_of(exchanged.analysis):
+        unit, scale = _unit(measured.task.metric.unit)
         labels = _labels(
             {
-                "platform": one.platform,
-                "workload": one.task.workload,
-                "size": one.task.size,
-                "parameters": one.task.parameters,
+                "platform": measured.platform,
+                "workload": measured.task.workload,
+                "size": measured.task.size,
+                "parameters": measured.task.parameters,
             }
         )
         for end, value, meaning in (
             ("", cell.median, "Median over blocks"),
-            ("low", one.low, "Lower end of the median's interval"),
-            ("high", one.high, "Upper end of the median's interval"),
+            ("low", measured.low, "Lower end of the median's interval"),
+            ("high", measured.high, "Upper end of the median's interval"),
         ):
             if value is not None:
-                name = _name(one, end, unit)
-                words = f"{meaning}: {units.metric_words(one.task.metric.name)}."
-                own = families.setdefault(name, list(_head(name, unit, words)))
-                own.append(f"{name}{labels} {value * scale!r}")
+                name = _name(measured, end, unit)
+                words = f"{meaning}: {units.metric_words(measured.task.metric.name)}."
+                family = families.setdefault(name, list(_head(name, unit, words)))
+                family.append(f"{name}{labels} {value * scale!r}")
     return "\n".join([line for lines in families.values() for line in lines] + ["# EOF"]) + "\n"
 
 
@@ -66,9 +66,9 @@ def _unit(unit: str) -> tuple[str, float]:
     return _plain(unit.replace("/s", " per second")), 1.0
 
 
-def _name(one: Value, end: str, unit: str) -> str:
+def _name(value: Value, end: str, unit: str) -> str:
     """'virtoll_duration_seconds', 'virtoll_duration_low_seconds'; a unit that the metric names is not there twice."""
-    stem = _plain(one.task.metric.name.removesuffix("_ns"))
+    stem = _plain(value.task.metric.name.removesuffix("_ns"))
     stem = "" if stem == unit else stem.removesuffix(f"_{unit}")
     return "_".join(filter(None, ("virtoll", stem, end, unit)))
 

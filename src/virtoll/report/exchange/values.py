@@ -62,14 +62,14 @@ class Value:
 def values_of(analysis: Analysis) -> tuple[Value, ...]:
     """Each metric of each workload that the plan has for a platform, platform by platform."""
     planned = {
-        (one.platform, one.workload, canonical(one.parameters))
-        for one in analysis.data.manifest.plan.trials
-        if one.condition is None and one.scale is None
+        (trial.platform, trial.workload, canonical(trial.parameters))
+        for trial in analysis.data.manifest.plan.trials
+        if trial.condition is None and trial.scale is None
     }
     words = {task: f"{task.workload} {task.size}".rstrip() for task in analysis.tasks}
-    alike = Counter((one, task.metric.name) for task, one in words.items())
+    alike = Counter((name, task.metric.name) for task, name in words.items())
     named = {
-        task: f"{one} {task.parameters}" if alike[one, task.metric.name] > 1 else one for task, one in words.items()
+        task: f"{name} {task.parameters}" if alike[name, task.metric.name] > 1 else name for task, name in words.items()
     }
     reasons = _reasons(analysis)
     return tuple(
@@ -82,18 +82,18 @@ def values_of(analysis: Analysis) -> tuple[Value, ...]:
 
 def results_of(analysis: Analysis) -> tuple[tuple[Value, CellSummary], ...]:
     """Those that have one."""
-    return tuple((one, one.cell) for one in values_of(analysis) if one.cell is not None)
+    return tuple((value, value.cell) for value in values_of(analysis) if value.cell is not None)
 
 
 def _reasons(analysis: Analysis) -> dict[tuple[str, str, str], str]:
     """By platform, workload and parameters, the first reason for no value."""
     trials = analysis.data.trials
-    gaps = {one.trial: one.reason for one in analysis.gaps}
-    found = {(*key[:3],): reason for key, reason in why_missing(trials, lambda _: True).items()}
-    for one in trials:
-        if one.trial in gaps:
-            found.setdefault((one.platform, one.workload, canonical(one.parameters)), gaps[one.trial])
-    return found
+    gaps = {gap.trial: gap.reason for gap in analysis.gaps}
+    reasons = {(*key[:3],): reason for key, reason in why_missing(trials, lambda _: True).items()}
+    for trial in trials:
+        if trial.trial in gaps:
+            reasons.setdefault((trial.platform, trial.workload, canonical(trial.parameters)), gaps[trial.trial])
+    return reasons
 
 
 def _value(analysis: Analysis, platform: str, task: Task, words: str, reason: str) -> Value:

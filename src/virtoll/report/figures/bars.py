@@ -27,14 +27,14 @@ _BESIDE = 5  # pixels between a bar and what stands beside it
 class Bar:
     """One bar in the axis' unit, from zero to `value`; `low` and `high` are its interval's ends, where it has one.
 
-    `beside`: what is printed right of it. `said`: all of it in words. `workload`: what was measured.
+    `beside`: what is printed right of it. `tooltip`: all of it in words. `workload`: what was measured.
     """
 
     value: float
     low: float | None
     high: float | None
     beside: str
-    said: str
+    tooltip: str
     workload: str
 
 
@@ -67,22 +67,22 @@ def names_width(names: Mapping[str, Sequence[str]], points: float) -> float:
     return max(text_width(line, points) for lines in names.values() for line in lines) + 8
 
 
-def bar_panel(analysis: Analysis, own: BarPanel) -> Specification:
+def bar_panel(analysis: Analysis, panel: BarPanel) -> Specification:
     """A panel with its data."""
-    title: Specification = {"text": own.title} | ({} if own.subtitle is None else {"subtitle": own.subtitle})
+    title: Specification = {"text": panel.title} | ({} if panel.subtitle is None else {"subtitle": panel.subtitle})
     return {
         "title": title,
-        "width": own.size[0],
-        "height": round(own.size[1] * len(own.names), 1),
-        "data": {"values": list(_data(analysis, own))},
+        "width": panel.size[0],
+        "height": round(panel.size[1] * len(panel.names), 1),
+        "data": {"values": list(_data(analysis, panel))},
         "encoding": {
             "y": {
                 "field": "row",
                 "type": "ordinal",
-                "scale": {"domain": list(range(len(own.names))), "padding": 0},
+                "scale": {"domain": list(range(len(panel.names))), "padding": 0},
                 "axis": {
-                    "labelExpr": labels_of(list(own.names.values())),
-                    "labels": own.labelled,
+                    "labelExpr": labels_of(list(panel.names.values())),
+                    "labels": panel.labelled,
                     "title": None,
                     "domain": False,
                     "ticks": False,
@@ -90,41 +90,41 @@ def bar_panel(analysis: Analysis, own: BarPanel) -> Specification:
                 },
             }
         },
-        "layer": _layers(analysis, own),
+        "layer": _layers(analysis, panel),
     }
 
 
-def _layers(analysis: Analysis, own: BarPanel) -> list[Specification]:
-    scale: Specification = {"domain": [0, number(own.reach)], "nice": False}
-    axis: Specification = {"title": own.axis, "tickCount": 4, "grid": True} | (own.axis_extra or {})
+def _layers(analysis: Analysis, panel: BarPanel) -> list[Specification]:
+    scale: Specification = {"domain": [0, number(panel.reach)], "nice": False}
+    axis: Specification = {"title": panel.axis, "tickCount": 4, "grid": True} | (panel.axis_extra or {})
     across: Specification = {"type": "quantitative", "scale": scale, "axis": axis}
     value: Specification = {"x": {"field": "value", **across}}
-    found = [
-        *([] if own.reference is None else [rule_through("x", own.reference, _DASH)]),
-        bars_from_zero(value, by_platform(analysis), own.size[1] * _THICKNESS, upright=False),
+    layers = [
+        *([] if panel.reference is None else [rule_through("x", panel.reference, _DASH)]),
+        bars_from_zero(value, by_platform(analysis), panel.size[1] * _THICKNESS, upright=False),
     ]
-    if any(one.low is not None for one in own.bars.values()):
-        found += on_paper({"x": {"field": "from", **across}, "x2": {"field": "to"}}, "isValid(datum.from)")
-    if any(_goes_on(one, own.limit) for one in own.bars.values()):
+    if any(bar.low is not None for bar in panel.bars.values()):
+        layers += on_paper({"x": {"field": "from", **across}, "x2": {"field": "to"}}, "isValid(datum.from)")
+    if any(_goes_on(bar, panel.limit) for bar in panel.bars.values()):
         arrow: Specification = {"type": "point", "shape": markers.TO_THE_RIGHT, "size": markers.area(4)}
         position = {"x": {"field": "to", **across}}
-        found.append(layer(arrow | {"fill": INK, "strokeWidth": 0}, position, "datum.beyond"))
+        layers.append(layer(arrow | {"fill": INK, "strokeWidth": 0}, position, "datum.beyond"))
     text: Specification = {
         "type": "text",
         "align": "left",
         "baseline": "middle",
-        "fontSize": pixels(own.text),
+        "fontSize": pixels(panel.text),
         "dx": _BESIDE,
     }
     at: Specification = {"x": {"field": "reach", **across}, "text": {"field": "beside"}}
-    if any(_is_crossed(own, one) for one in own.bars.values()):
+    if any(_is_crossed(panel, bar) for bar in panel.bars.values()):
         halo: Specification = {"stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
-        found.append(layer(text | halo, at, "datum.crossed"))
-    found.append(layer(text, at, "datum.beside"))
-    if own.missing:
+        layers.append(layer(text | halo, at, "datum.crossed"))
+    layers.append(layer(text, at, "datum.beside"))
+    if panel.missing:
         word = text | {"fill": MUTED, "dx": 3}
-        found.append(layer(word, {"x": {"datum": 0, **across}, "text": {"field": "missing"}}, "datum.missing"))
-    return found
+        layers.append(layer(word, {"x": {"datum": 0, **across}, "text": {"field": "missing"}}, "datum.missing"))
+    return layers
 
 
 def _end(bar: Bar) -> float:
@@ -136,35 +136,35 @@ def _goes_on(bar: Bar, limit: float) -> bool:
     return bar.low is not None and _end(bar) > limit
 
 
-def _reach(own: BarPanel, bar: Bar) -> float:
+def _reach(panel: BarPanel, bar: Bar) -> float:
     """Where it ends, or its interval where that goes further."""
-    return bar.value if bar.low is None else max(bar.value, min(_end(bar), own.limit))
+    return bar.value if bar.low is None else max(bar.value, min(_end(bar), panel.limit))
 
 
-def _is_crossed(own: BarPanel, bar: Bar) -> bool:
+def _is_crossed(panel: BarPanel, bar: Bar) -> bool:
     """Whether the line of reference goes through what stands beside it, or just past."""
-    if own.reference is None:
+    if panel.reference is None:
         return False
-    across = (text_width(f"{bar.beside} {caveats.SIGN}", own.text) + 2 * _BESIDE) / own.size[0] * own.reach
-    return _reach(own, bar) <= own.reference <= _reach(own, bar) + across
+    across = (text_width(f"{bar.beside} {caveats.SIGN}", panel.text) + 2 * _BESIDE) / panel.size[0] * panel.reach
+    return _reach(panel, bar) <= panel.reference <= _reach(panel, bar) + across
 
 
-def _data(analysis: Analysis, own: BarPanel) -> Iterable[dict[str, Any]]:
-    for row, platform in enumerate(own.names):
-        bar = own.bars.get(platform)
+def _data(analysis: Analysis, panel: BarPanel) -> Iterable[dict[str, Any]]:
+    for row, platform in enumerate(panel.names):
+        bar = panel.bars.get(platform)
         made: dict[str, Any] = {"platform": platform, "row": row}
         if bar is None:
-            why = own.missing.get(platform)
+            why = panel.missing.get(platform)
             if why is not None:
                 yield made | {"missing": why, "said": f"{platform}: {why}"}
             continue
         sign = f" {caveats.SIGN}" if platform in analysis.caveats else ""
-        made |= {"workload": bar.workload, "value": number(bar.value), "said": bar.said}
+        made |= {"workload": bar.workload, "value": number(bar.value), "said": bar.tooltip}
         made |= {"caveat": True} if sign else {}
-        made |= {"crossed": True} if _is_crossed(own, bar) else {}
+        made |= {"crossed": True} if _is_crossed(panel, bar) else {}
         if bar.low is not None:
-            end = min(_end(bar), own.limit)
+            end = min(_end(bar), panel.limit)
             made |= {"low": number(bar.low), "from": number(max(bar.low, 0.0)), "to": number(end)}
             made |= {} if bar.high is None else {"high": number(bar.high)}
-            made |= {"beyond": True} if _goes_on(bar, own.limit) else {}
-        yield made | {"reach": number(_reach(own, bar)), "beside": f"{bar.beside}{sign}"}
+            made |= {"beyond": True} if _goes_on(bar, panel.limit) else {}
+        yield made | {"reach": number(_reach(panel, bar)), "beside": f"{bar.beside}{sign}"}

@@ -103,10 +103,10 @@ def blocks_count(blocks: int) -> str:
 
 def coverage_text(cells: Iterable[CellSummary | Quantity]) -> str:
     """What the bars around a median cover, for captions: the coverage reached, not the one wished for."""
-    found = sorted({(cell.blocks, cell.interval.coverage) for cell in cells if cell.interval})
-    if not found:
+    coverages = sorted({(cell.blocks, cell.interval.coverage) for cell in cells if cell.interval})
+    if not coverages:
         return "one block only: no intervals"
     reported = "; ".join(
-        f"{coverage:.1%} at n = {blocks}".replace(".0%", "%").replace("%", " %") for blocks, coverage in found
+        f"{coverage:.1%} at n = {blocks}".replace(".0%", "%").replace("%", " %") for blocks, coverage in coverages
     )
     return f"order-statistic intervals of the median, covering {reported}"

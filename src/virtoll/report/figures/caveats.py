@@ -18,4 +18,4 @@ def name(analysis: Analysis, platform: str) -> str:
 
 def found(analysis: Analysis, shown: Iterable[str]) -> list[str]:
     """Each caveat among the platforms that a figure shows, once."""
-    return list(dict.fromkeys(analysis.caveats[one] for one in shown if one in analysis.caveats))
+    return list(dict.fromkeys(analysis.caveats[platform] for platform in shown if platform in analysis.caveats))

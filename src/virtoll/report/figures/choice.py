@@ -28,8 +28,9 @@ def chosen_rows(rows: Mapping[Task, Mapping[str, Comparison]]) -> list[Task]:
     for task in rows:
         by_metric.setdefault((task.workload, task.metric.name), []).append(task)
     kept: set[Task] = set()
-    for own in by_metric.values():
-        kept |= {own[0], own[-1], min(own, key=lambda task: min(one.share or 0.0 for one in rows[task].values()))}
+    for tasks in by_metric.values():
+        slowest = min(tasks, key=lambda task: min(comparison.share or 0.0 for comparison in rows[task].values()))
+        kept |= {tasks[0], tasks[-1], slowest}
     seen = {platform for task in kept for platform in rows[task]}
     for task, row in rows.items():
         if not row.keys() <= seen:
@@ -57,7 +58,7 @@ def chosen_panels(tasks: Sequence[Task]) -> list[Task]:
         rest = json.loads(task.parameters)
         size = rest.pop("frame_size_bytes", 0)
         by_rest.setdefault((task.workload, task.metric.name, json.dumps(rest)), []).append((size, task))
-    kept = {find(own, key=lambda one: one[0])[1] for own in by_rest.values() for find in (min, max)}
+    kept = {find(by_size, key=lambda sized: sized[0])[1] for by_size in by_rest.values() for find in (min, max)}
     return [task for task in tasks if task in kept]
 
 

@@ -16,7 +16,11 @@ _ROOMY = 20  # rows, above which their lines move together
 
 
 def _shown(between: Between) -> list[Comparison]:
-    return [one for one in between.comparisons if one.share is not None and one.task.metric.primary]
+    return [
+        comparison
+        for comparison in between.comparisons
+        if comparison.share is not None and comparison.task.metric.primary
+    ]
 
 
 def compared_figure_why_not(between: Between) -> str | None:
@@ -28,7 +32,7 @@ def draw_compared(between: Between, first: str, second: str, width: Width) -> Sp
     """Dots with their intervals; what is left of 100 % became slower."""
     by_task = _rows(between)
     tasks = chosen_rows(by_task)
-    shown = [one for task in tasks for one in by_task[task].values()]
+    shown = [comparison for task in tasks for comparison in by_task[task].values()]
     analysis = _as_analysis(between)
     panel = SharePanel(
         rows={task.label: by_task[task] for task in tasks},
@@ -58,14 +62,14 @@ def compared_caption(between: Between, first: str, second: str) -> str:
 
 def _rows(between: Between) -> dict[Task, dict[str, Comparison]]:
     by_task: dict[Task, dict[str, Comparison]] = {}
-    for one in _shown(between):
-        by_task.setdefault(one.task, {})[one.platform] = one
+    for comparison in _shown(between):
+        by_task.setdefault(comparison.task, {})[comparison.platform] = comparison
     return {task: by_task[task] for task in between.tasks if task in by_task}
 
 
 def _as_analysis(between: Between) -> Analysis:
     """The second run with the pairs in the place of its platforms: what a panel asks for looks, margin and caveats."""
-    names = tuple(dict.fromkeys(one.platform for one in _shown(between)))
-    own = {one.name: one.second for one in between.pairs}
-    caveats = {name: between.second.caveats[own[name]] for name in names if own[name] in between.second.caveats}
+    names = tuple(dict.fromkeys(comparison.platform for comparison in _shown(between)))
+    labels = {pair.name: pair.second for pair in between.pairs}
+    caveats = {name: between.second.caveats[labels[name]] for name in names if labels[name] in between.second.caveats}
     return replace(between.second, platforms=names, caveats=caveats)

@@ -33,14 +33,14 @@ _ABOVE = 3.0  # pixels between a bar and its kind's name
 class GroupedBar:
     """A platform's mean in the axis' unit, and what was measured. `kind` is printed above the bar.
 
-    `said`: all of it in words but the platform's name.
+    `tooltip`: all of it in words but the platform's name.
     """
 
     platform: str
     workload: str
     kind: str
     mean: Estimate
-    said: str
+    tooltip: str
 
     @property
     def top(self) -> float:
@@ -65,31 +65,31 @@ class _Places:
         """The axis'."""
         return -self.step / 2, self.step * (len(self.platforms) - 0.5)
 
-    def of(self, one: GroupedBar) -> float:
+    def of(self, bar: GroupedBar) -> float:
         """A bar's middle."""
-        group = self.platforms.index(one.platform) * self.step
-        return group + self.kinds.index(one.kind) - (len(self.kinds) - 1) / 2
+        group = self.platforms.index(bar.platform) * self.step
+        return group + self.kinds.index(bar.kind) - (len(self.kinds) - 1) / 2
 
 
 def grouped_bars(
     analysis: Analysis,
-    found: Mapping[str, Sequence[GroupedBar]],
+    by_title: Mapping[str, Sequence[GroupedBar]],
     width: Width,
     *,
     upright: str,
     reference: float | None = None,
 ) -> Specification:
     """The whole figure: a panel for each title. `upright`: its axis' title; `reference`: a line through all."""
-    columns = 1 if len(found) == 1 else 2
-    shown = {one.platform for bars in found.values() for one in bars}
-    platforms = [one for one in analysis.platforms if one in shown]
+    columns = 1 if len(by_title) == 1 else 2
+    shown = {bar.platform for bars in by_title.values() for bar in bars}
+    platforms = [platform for platform in analysis.platforms if platform in shown]
     labels, title = text_width("00000", SIZES[width].text) + 8, 1.5 * pixels(SIZES[width].text)
     each = _left(analysis, platforms, panel_width(width, columns, title, each=labels), width, least=labels)
     size = (panel_width(width, columns, title, each=each), round(pixels(_PANEL_POINTS), 1))
     drawn = [
-        _panel(analysis, bars, _Places(platforms, list(dict.fromkeys(one.kind for one in bars))), width, size)
+        _panel(analysis, bars, _Places(platforms, list(dict.fromkeys(bar.kind for bar in bars))), width, size)
         | {"title": title}
-        for title, bars in found.items()
+        for title, bars in by_title.items()
     ]
     for place, panel in enumerate(drawn):
         if reference is not None:
@@ -111,10 +111,10 @@ def _panel(
 ) -> Specification:
     first, last = places.ends
     bar, points = size[0] / (last - first), SIZES[width].small
-    longest = max(text_width(one, points) for one in places.kinds)
+    longest = max(text_width(kind, points) for kind in places.kinds)
     turned = longest > bar
     room = _ABOVE + (longest if turned else pixels(points))
-    high = max(one.top for one in bars) * size[1] / (size[1] - room)
+    high = max(grouped.top for grouped in bars) * size[1] / (size[1] - room)
     upright = axis((0, high), None)
     upright["axis"] |= {"tickCount": 5, "labelExpr": "'' + datum.value"}
     name: Specification = {"align": "center", "baseline": "bottom", "dy": -_ABOVE}
@@ -141,27 +141,27 @@ def _panel(
 
 def _across(analysis: Analysis, places: _Places, width: Width, bar: float) -> Specification:
     """Platforms' names under their groups, turned where one is wider than a group."""
-    names = [caveats.name(analysis, one) for one in places.platforms]
-    found = axis(places.ends, None, ticks=[place * places.step for place in range(len(names))], names=names)
-    found["axis"] |= {"grid": False, "ticks": False}
-    if max(text_width(one, SIZES[width].text) for one in names) + 6 > bar * places.step:
-        found["axis"] |= {"labelAngle": -_TURNED, "labelAlign": "right", "labelBaseline": "top"}
-    return found
+    names = [caveats.name(analysis, platform) for platform in places.platforms]
+    channel = axis(places.ends, None, ticks=[place * places.step for place in range(len(names))], names=names)
+    channel["axis"] |= {"grid": False, "ticks": False}
+    if max(text_width(name, SIZES[width].text) for name in names) + 6 > bar * places.step:
+        channel["axis"] |= {"labelAngle": -_TURNED, "labelAlign": "right", "labelBaseline": "top"}
+    return channel
 
 
 def _data(analysis: Analysis, bars: Sequence[GroupedBar], places: _Places) -> Iterable[dict[str, Any]]:
-    for one in bars:
+    for bar in bars:
         made: dict[str, Any] = {
-            "platform": one.platform,
-            "workload": one.workload,
-            "kind": one.kind,
-            "place": number(places.of(one)),
-            "value": number(one.mean.value),
-            "to": number(one.top),
-            "said": f"{caveats.name(analysis, one.platform)}, {one.said}",
+            "platform": bar.platform,
+            "workload": bar.workload,
+            "kind": bar.kind,
+            "place": number(places.of(bar)),
+            "value": number(bar.mean.value),
+            "to": number(bar.top),
+            "said": f"{caveats.name(analysis, bar.platform)}, {bar.tooltip}",
         }
-        made |= {"caveat": True} if one.platform in analysis.caveats else {}
-        if one.mean.interval is not None:
-            low, high = one.mean.interval.low, one.mean.interval.high
+        made |= {"caveat": True} if bar.platform in analysis.caveats else {}
+        if bar.mean.interval is not None:
+            low, high = bar.mean.interval.low, bar.mean.interval.high
             made |= {"low": number(low), "high": number(high), "from": number(max(low, 0.0))}
         yield made

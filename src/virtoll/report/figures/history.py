@@ -26,15 +26,20 @@ _DASH: Final = (2, 2)
 _TICKS: Final = 6
 
 
-def draw(found: History, shown: Sequence[Series], width: Width) -> Specification:
+def draw(history: History, shown: Sequence[Series], width: Width) -> Specification:
     """The panels of the series of one task, a platform each, below one another; the last has the runs' dates."""
-    there = {one.of.platform for one in shown}
-    listed = [one.label for one in found.runs[-1].manifest.platforms if one.label in there]
+    there = {series.of.platform for series in shown}
+    listed = [entry.label for entry in history.runs[-1].manifest.platforms if entry.label in there]
     platforms = [*listed, *sorted(there - set(listed))]
     left = labels_room(width) + 22
     across = panel_width(width, 1, left)
     parts = [
-        _panel(found, [one for one in shown if one.of.platform == platform], across, last=platform == platforms[-1])
+        _panel(
+            history,
+            [series for series in shown if series.of.platform == platform],
+            across,
+            last=platform == platforms[-1],
+        )
         for platform in platforms
     ]
     entries = [
@@ -47,57 +52,57 @@ def draw(found: History, shown: Sequence[Series], width: Width) -> Specification
     return figure([*parts, *legends.legend(width, entries, left, 3)])
 
 
-def _panel(found: History, own: Sequence[Series], across: float, *, last: bool) -> Specification:
+def _panel(history: History, shown: Sequence[Series], across: float, *, last: bool) -> Specification:
     """One platform's; values that are the share's are in its colour."""
-    styles = platform_styles([one.of.platform for one in found.series])
-    paint = styles[own[0].of.platform].paint
-    data = [point for one in own for point in _points(found, one)]
-    levels = [level for one in own for level in _levels(one)]
-    low, high = _limits([one["value"] for one in data])
-    x = {"field": "run", **_runs_axis(found, across, named=last)}
+    styles = platform_styles([series.of.platform for series in history.series])
+    paint = styles[shown[0].of.platform].paint
+    data = [point for series in shown for point in _points(history, series)]
+    levels = [level for series in shown for level in _levels(series)]
+    low, high = _limits([point["value"] for point in data])
+    x = {"field": "run", **_runs_axis(history, across, named=last)}
     y = {"field": "value", **axis((low, high), "%")}
     level = {"x": x, "x2": {"field": "until"}, "y": {"field": "level", **axis((low, high), "%")}}
     drawn = [rule_through("y", 100, (1, 3), MUTED)]
     drawn += [
-        rule_through("x", told.after + 0.5, (1, 0) if one.of.kind is Kind.SHARE else _DASH, MUTED)
-        for one in own
-        for told in one.changes or ()
+        rule_through("x", change.after + 0.5, (1, 0) if series.of.kind is Kind.SHARE else _DASH, MUTED)
+        for series in shown
+        for change in series.changes or ()
     ]
     for kind, colour, points in ((Kind.OWN, MUTED, 2.5), (Kind.SHARE, paint, 3.5)):
-        values = {"data": {"values": [one for one in data if one["kind"] == kind]}}
-        steps = {"data": {"values": [one for one in levels if one["kind"] == kind]}}
+        values = {"data": {"values": [point for point in data if point["kind"] == kind]}}
+        steps = {"data": {"values": [step for step in levels if step["kind"] == kind]}}
         mark = {"type": "point", "shape": "circle", "size": markers.area(points), "strokeWidth": 0, "fill": colour}
         thick = 2.0 if kind is Kind.SHARE else 1.0
         drawn.append(steps | layer({"type": "rule", "strokeWidth": thick, "stroke": colour}, level))
         drawn.append(values | layer(mark, {"x": x, "y": y, "tooltip": SAID}))
-    return {"title": own[0].of.platform, "width": across, "height": _HEIGHT, "layer": drawn}
+    return {"title": shown[0].of.platform, "width": across, "height": _HEIGHT, "layer": drawn}
 
 
-def _performance(one: Series, value: float) -> float:
+def _performance(series: Series, value: float) -> float:
     """By the median over all runs, in percent; more is better."""
-    middle = statistics.median(one.values)
-    better = one.of.kind is Kind.SHARE or one.task.metric.better == "higher"
+    middle = statistics.median(series.values)
+    better = series.of.kind is Kind.SHARE or series.task.metric.better == "higher"
     return 100 * (value / middle if better else middle / value)
 
 
-def _points(found: History, one: Series) -> Iterable[dict[str, Any]]:
-    for place, value in zip(one.runs, one.values, strict=True):
-        run = found.runs[place]
-        said = words.share(value) if one.of.kind is Kind.SHARE else units.value(value, one.of.unit)
+def _points(history: History, series: Series) -> Iterable[dict[str, Any]]:
+    for place, value in zip(series.runs, series.values, strict=True):
+        run = history.runs[place]
+        text = words.share(value) if series.of.kind is Kind.SHARE else units.value(value, series.of.unit)
         yield {
-            "platform": one.of.platform,
-            "workload": one.of.workload,
-            "kind": str(one.of.kind),
+            "platform": series.of.platform,
+            "workload": series.of.workload,
+            "kind": str(series.of.kind),
             "run": place + 1,
-            "value": number(_performance(one, value)),
-            "said": f"{one.of.platform}, {one.of.kind}: {said}, {run.name} ({moment(run)})",
+            "value": number(_performance(series, value)),
+            "said": f"{series.of.platform}, {series.of.kind}: {text}, {run.name} ({moment(run)})",
         }
 
 
-def _levels(one: Series) -> Iterable[dict[str, Any]]:
-    for each in one.stretches:
+def _levels(series: Series) -> Iterable[dict[str, Any]]:
+    for each in series.stretches:
         ends = {"run": each.first + 0.6, "until": each.last + 1.4}
-        yield {"kind": str(one.of.kind), **ends, "level": number(_performance(one, each.level))}
+        yield {"kind": str(series.of.kind), **ends, "level": number(_performance(series, each.level))}
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
@@ -108,12 +113,12 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
     )
 
 
-def _runs_axis(found: History, across: float, *, named: bool) -> Mapping[str, Any]:
+def _runs_axis(history: History, across: float, *, named: bool) -> Mapping[str, Any]:
     """Runs by their number, with the dates of some below the last panel."""
-    count = len(found.runs)
+    count = len(history.runs)
     step = max(1, -(-count // _TICKS))
     places = [*range(1, count + 1, step)]
-    dates = [moment(found.runs[place - 1])[:10] for place in places]
+    dates = [moment(history.runs[place - 1])[:10] for place in places]
     room = where_room(dates, places, across) if len(places) > 1 else dates
     title = "runs, oldest first" if named else None
     return axis((0.4, count + 0.6), title, ticks=places, names=room, labelled=named)

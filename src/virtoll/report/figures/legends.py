@@ -37,15 +37,15 @@ def platforms(analysis: Analysis, shown: Sequence[str]) -> list[Entry]:
     styles = platform_styles(analysis.platforms)
     return [
         Entry(
-            caveats.name(analysis, one),
-            platform=one,
-            line=styles[one].paint,
-            dash=styles[one].dash,
-            shape=markers.shape(styles[one].marker),
-            fill=styles[one].paint,
-            stroke=styles[one].paint,
+            caveats.name(analysis, platform),
+            platform=platform,
+            line=styles[platform].paint,
+            dash=styles[platform].dash,
+            shape=markers.shape(styles[platform].marker),
+            fill=styles[platform].paint,
+            stroke=styles[platform].paint,
         )
-        for one in shown
+        for platform in shown
     ]
 
 
@@ -95,14 +95,15 @@ def legend(width: Width, entries: Sequence[Entry], left: float, most: int = 4) -
     if not entries:
         return []
     points = SIZES[width].text
-    column = _HANDLE + 5 + _GAP + max(text_width(one.label, points) for one in entries)
+    column = _HANDLE + 5 + _GAP + max(text_width(entry.label, points) for entry in entries)
     count = max(1, min(most, len(entries), int((width.pixels + _GAP) / column)))
     rows = -(-len(entries) // count)
     step = pixels(points) * 1.45
     count = -(-len(entries) // rows)
     start = max(0.0, (width.pixels - column * count + _GAP) / 2) - left
     values = [
-        _datum(one, start + column * (place // rows), step * (place % rows + 0.5)) for place, one in enumerate(entries)
+        _datum(entry, start + column * (place // rows), step * (place % rows + 0.5))
+        for place, entry in enumerate(entries)
     ]
     return [
         {
@@ -114,18 +115,18 @@ def legend(width: Width, entries: Sequence[Entry], left: float, most: int = 4) -
     ]
 
 
-def _datum(one: Entry, x: float, y: float) -> dict[str, Any]:
+def _datum(entry: Entry, x: float, y: float) -> dict[str, Any]:
     made = {
-        "platform": one.platform,
-        "label": one.label,
-        "line": one.line,
-        "dash": list(one.dash) if one.line else None,
-        "width": one.width if one.line else None,
-        "shape": one.shape,
-        "half": one.half,
-        "fill": one.fill,
-        "stroke": one.stroke,
-        "size": markers.area(one.points) if one.shape else None,
+        "platform": entry.platform,
+        "label": entry.label,
+        "line": entry.line,
+        "dash": list(entry.dash) if entry.line else None,
+        "width": entry.width if entry.line else None,
+        "shape": entry.shape,
+        "half": entry.half,
+        "fill": entry.fill,
+        "stroke": entry.stroke,
+        "size": markers.area(entry.points) if entry.shape else None,
         "x": round(x, 1),
         "y": round(y, 1),
     }
@@ -140,8 +141,8 @@ def _layers(values: Sequence[dict[str, Any]], size: float) -> list[Specification
         return {"x": {"field": f"x{offset:g}", **across}, "y": {"field": "y", **across}}
 
     across: Specification = {"type": "quantitative", "scale": None, "axis": None}
-    for one in values:
-        one |= {f"x{offset:g}": one["x"] + offset for offset in (_HANDLE / 2, _HANDLE, _HANDLE + 5)}
+    for datum in values:
+        datum |= {f"x{offset:g}": datum["x"] + offset for offset in (_HANDLE / 2, _HANDLE, _HANDLE + 5)}
     middle = at(_HANDLE / 2)
     marker = {"shape": as_is("shape"), "size": as_is("size", "quantitative"), "stroke": as_is("stroke")}
     drawn = [
@@ -169,4 +170,4 @@ def _layers(values: Sequence[dict[str, Any]], size: float) -> list[Specification
         ),
     ]
     fields = ("line", "shape", "half", "label")
-    return [one for one, field in zip(drawn, fields, strict=True) if any(field in value for value in values)]
+    return [part for part, field in zip(drawn, fields, strict=True) if any(field in value for value in values)]

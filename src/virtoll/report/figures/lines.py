@@ -17,7 +17,7 @@ _AS_IT_IS: Specification = {"field": "width", "type": "quantitative", "scale": N
 
 @dataclass(frozen=True)
 class LinePoint:
-    """A value at a place of the axis, both in the axes' units; None: there is none. `said`: all of it in words.
+    """A value at a place of the axis, both in the axes' units; None: there is none. `tooltip`: all of it in words.
 
     `width`: in pixels, of the line that it is on, where a platform has several, by which they differ.
     """
@@ -26,7 +26,7 @@ class LinePoint:
     value: float | None
     low: float | None = None
     high: float | None = None
-    said: str = ""
+    tooltip: str = ""
     width: float | None = None
 
 
@@ -64,11 +64,11 @@ def axis(
     if extent is not None:
         drawn["minExtent"] = round(extent, 1)
     if ticks is not None:
-        drawn["values"] = [number(one) for one in ticks]
+        drawn["values"] = [number(tick) for tick in ticks]
     if ticks is not None and names is not None:
         drawn["labelExpr"] = f"{literal(list(names))}[indexof({literal(drawn['values'])}, datum.value)]"
         drawn["labelOverlap"] = False
-    ends: Specification = {"domain": [number(one) for one in limits], "nice": False}
+    ends: Specification = {"domain": [number(limit) for limit in limits], "nice": False}
     return {"type": "quantitative", "scale": ends | ({"zero": False} if scale is None else scale), "axis": drawn}
 
 
@@ -88,7 +88,7 @@ def where_room(names: Sequence[str], at: Sequence[float], length: float) -> list
     `at`: where each is, in the units of a scale of which the first and the last are the ends; `length`: in pixels.
     """
     shown, last, free = list(names), len(names) - 1, -math.inf
-    for place, x in enumerate((one - at[0]) / (at[-1] - at[0]) * length for one in at):
+    for place, x in enumerate((position - at[0]) / (at[-1] - at[0]) * length for position in at):
         room = text_width(names[place], SIZES[Width.PAGE].text) + 8
         if place != last and (x < free or x + room > length):
             shown[place] = ""
@@ -103,13 +103,13 @@ def side_by_side(title: str, panels: Sequence[Specification], width: Width) -> S
     return {"title": textwrap.wrap(title, letters), "hconcat": list(panels), "spacing": 14}
 
 
-def line_panel(analysis: Analysis, own: LinePanel) -> Specification:
+def line_panel(analysis: Analysis, panel: LinePanel) -> Specification:
     """A panel with its data."""
-    x, y = {"field": "place", **own.across}, {"field": "value", **own.upright}
+    x, y = {"field": "place", **panel.across}, {"field": "value", **panel.upright}
     stroke = by_platform(analysis)
-    whisker = {"x": x, "y": {"field": "from", **own.upright}, "y2": {"field": "to"}, "stroke": stroke}
+    whisker = {"x": x, "y": {"field": "from", **panel.upright}, "y2": {"field": "to"}, "stroke": stroke}
     line = {"x": x, "y": y, "stroke": stroke, "strokeDash": by_platform(analysis, "dash")}
-    if any(point.width is not None for points in own.lines.values() for point in points):
+    if any(point.width is not None for points in panel.lines.values() for point in points):
         line |= {"strokeWidth": _AS_IT_IS, "detail": {"field": "width", "type": "nominal"}}
     marker = {"x": x, "y": y, "fill": by_platform(analysis), "shape": by_platform(analysis, "shape"), "tooltip": SAID}
     drawn = [
@@ -117,27 +117,27 @@ def line_panel(analysis: Analysis, own: LinePanel) -> Specification:
         layer({"type": "rule", "strokeWidth": 1.2}, whisker, "isValid(datum.from)"),
         layer({"type": "point", "size": area(4), "strokeWidth": 0}, marker, "isValid(datum.value)"),
     ]
-    if analysis.caveats.keys() & own.lines.keys():
+    if analysis.caveats.keys() & panel.lines.keys():
         drawn.append(crosses({"x": x, "y": y}))
     return {
-        "title": own.title,
-        "width": own.size[0],
-        "height": own.size[1],
-        "data": {"values": list(_data(analysis, own))},
+        "title": panel.title,
+        "width": panel.size[0],
+        "height": panel.size[1],
+        "data": {"values": list(_data(analysis, panel))},
         "layer": drawn,
     }
 
 
-def _data(analysis: Analysis, own: LinePanel) -> Iterable[dict[str, Any]]:
-    low_limit, high_limit = own.limits
-    for platform, points in own.lines.items():
+def _data(analysis: Analysis, panel: LinePanel) -> Iterable[dict[str, Any]]:
+    low_limit, high_limit = panel.limits
+    for platform, points in panel.lines.items():
         for point in points:
-            made: dict[str, Any] = {"platform": platform, "workload": own.workload, "place": number(point.place)}
+            made: dict[str, Any] = {"platform": platform, "workload": panel.workload, "place": number(point.place)}
             made |= {} if point.width is None else {"width": point.width}
             if point.value is None:
                 yield made | {"value": None}
                 continue
-            made |= {"value": number(point.value), "said": f"{caveats.name(analysis, platform)}, {point.said}"}
+            made |= {"value": number(point.value), "said": f"{caveats.name(analysis, platform)}, {point.tooltip}"}
             made |= {"caveat": True} if platform in analysis.caveats else {}
             if point.low is not None and point.high is not None:
                 made |= {"low": number(point.low), "high": number(point.high)}

@@ -30,7 +30,10 @@ _WIDE, _NARROW = "mwMWGOQCD@%&—", "ijltfrI1|.,:;'()[]/ -"
 
 def text_width(text: str, points: float) -> float:
     """About how wide a line of text is, in pixels: Vega-Lite's layout measures, but panels are sized before it."""
-    ems = sum(0.33 if one in _NARROW else 0.8 if one in _WIDE else 0.65 if one.isupper() else 0.556 for one in text)
+    ems = sum(
+        0.33 if letter in _NARROW else 0.8 if letter in _WIDE else 0.65 if letter.isupper() else 0.556
+        for letter in text
+    )
     return pixels(ems * points)
 
 
@@ -49,10 +52,10 @@ def by_platform(analysis: Analysis, kind: str = "paint") -> Specification:
     """A channel's definition: each platform's `paint`, `shape`, `half` (of its shape), or `dash`. It has no legend."""
     styles = platform_styles(analysis.platforms)
     ranges: Mapping[str, list[Any]] = {
-        "paint": [one.paint for one in styles.values()],
-        "shape": [markers.shape(one.marker) for one in styles.values()],
-        "half": [markers.left_half(one.marker) for one in styles.values()],
-        "dash": [list(one.dash) for one in styles.values()],
+        "paint": [style.paint for style in styles.values()],
+        "shape": [markers.shape(style.marker) for style in styles.values()],
+        "half": [markers.left_half(style.marker) for style in styles.values()],
+        "dash": [list(style.dash) for style in styles.values()],
     }
     return {
         "field": "platform",

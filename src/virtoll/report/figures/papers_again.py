@@ -72,9 +72,9 @@ class _Look:
     def by_platform(self, kind: Literal["paint", "dash", "shape"] = "paint") -> Specification:
         """A channel's definition; it has no legend of Vega-Lite's."""
         values: Mapping[str, list[Any]] = {
-            "paint": [one.paint for one in self.styles.values()],
-            "dash": [list(one.dash) for one in self.styles.values()],
-            "shape": [markers.shape(one.marker) for one in self.styles.values()],
+            "paint": [style.paint for style in self.styles.values()],
+            "dash": [list(style.dash) for style in self.styles.values()],
+            "shape": [markers.shape(style.marker) for style in self.styles.values()],
         }
         scale = {"domain": list(self.styles), "range": values[kind]}
         return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
@@ -95,29 +95,36 @@ def draw(parts: Sequence[PartData], platforms: Sequence[str], width: Width) -> S
     """
     styles, drawn, entries = platform_styles(platforms), [], dict[str, legends.Entry]()
     for data in parts:
-        own = panels_of(data)
-        lines = data.form == "lines" and all(isinstance(mark.x, int | float) for one in own for mark in one.marks)
-        look = _Look(data, styles, _scale(data, own))
+        panel_data = panels_of(data)
+        lines = data.form == "lines" and all(
+            isinstance(mark.x, int | float) for panel in panel_data for mark in panel.marks
+        )
+        look = _Look(data, styles, _scale(data, panel_data))
         if len(parts) > 1:
-            drawn += _side_by_side(look, own, _room(width, _MOST_COLUMNS))
+            drawn += _side_by_side(look, panel_data, _room(width, _MOST_COLUMNS))
         else:
-            drawn = [(_line_panels if lines else _bar_panels)(look, own, width)]
-        entries |= {one.label: one for one in _entries(look, own, lines=lines) if one.label not in entries}
+            drawn = [(_line_panels if lines else _bar_panels)(look, panel_data, width)]
+        entries |= {
+            entry.label: entry for entry in _entries(look, panel_data, lines=lines) if entry.label not in entries
+        }
     whole = panels(drawn, _MOST_COLUMNS) if len(parts) > 1 else drawn[0]
     return figure([whole, *legends.legend(width, list(entries.values()), _LEFT)])
 
 
-def _side_by_side(look: _Look, own: Sequence[PanelData], room: float) -> list[Specification]:
+def _side_by_side(look: _Look, panel_data: Sequence[PanelData], room: float) -> list[Specification]:
     """The panels of one part among others: what it shows is in each title."""
     name = f"({look.data.part.name}) " if look.data.part.name else ""
-    titled = [replace(one, title=", ".join(filter(None, (f"{name}{look.data.part.shows}", one.title)))) for one in own]
+    titled = [
+        replace(panel, title=", ".join(filter(None, (f"{name}{look.data.part.shows}", panel.title))))
+        for panel in panel_data
+    ]
     return _bars_in(look, titled, room)
 
 
-def _scale(data: PartData, own: Sequence[PanelData]) -> _Scale:
-    marks = [mark for one in own for mark in one.marks]
+def _scale(data: PartData, panel_data: Sequence[PanelData]) -> _Scale:
+    marks = [mark for panel in panel_data for mark in panel.marks]
     largest = max(mark.value for mark in marks)
-    values = [largest, *(one.question.then.high or 0.0 for panel in own for one in panel.printed)]
+    values = [largest, *(printed.question.then.high or 0.0 for panel in panel_data for printed in panel.printed)]
     values += [min(mark.high, _REACH * largest) for mark in marks if mark.high is not None]
     if data.part.share:
         return _Scale(100.0, "% of the reference", share=True, end=100.0 * max(*values, 1.0) * _HEADROOM)
@@ -125,32 +132,36 @@ def _scale(data: PartData, own: Sequence[PanelData]) -> _Scale:
     return _Scale(1 / divisor, unit, share=False, end=max(values) / divisor * _HEADROOM)
 
 
-def _bar_panels(look: _Look, own: Sequence[PanelData], width: Width) -> Specification:
+def _bar_panels(look: _Look, panel_data: Sequence[PanelData], width: Width) -> Specification:
     """Panels in as many columns as leave each bar room for a name."""
-    across = max(len(_groups(look, one)) * (len(bars) + _GAP) for one, bars in zip(own, _slots(look, own), strict=True))
-    fitting = (count for count in (3, 2) if len(own) >= count and _room(width, count) >= across * _LEAST_BAR)
+    across = max(
+        len(_groups(look, panel)) * (len(bars) + _GAP)
+        for panel, bars in zip(panel_data, _slots(look, panel_data), strict=True)
+    )
+    fitting = (count for count in (3, 2) if len(panel_data) >= count and _room(width, count) >= across * _LEAST_BAR)
     columns = next(fitting, 1)
-    return panels(_bars_in(look, own, _room(width, columns)), columns)
+    return panels(_bars_in(look, panel_data, _room(width, columns)), columns)
 
 
-def _bars_in(look: _Look, own: Sequence[PanelData], room: float) -> list[Specification]:
+def _bars_in(look: _Look, panel_data: Sequence[PanelData], room: float) -> list[Specification]:
     """Panels at most so wide; one with too many groups is several."""
-    found = []
-    for one, bars in zip(own, _slots(look, own), strict=True):
-        places = _groups(look, one)
+    drawn = []
+    for panel, bars in zip(panel_data, _slots(look, panel_data), strict=True):
+        places = _groups(look, panel)
         most = max(1, int(room / _LEAST_BAR / (len(bars) + _GAP)))
         for start in range(0, len(places), most):
-            title = ", ".join(filter(None, (one.title, "continued" if start else "")))
-            placed = _Placed(title, one, tuple(places[start : start + most]), tuple(bars))
-            found.append(_bar_panel(look, placed, room))
-    return found
+            title = ", ".join(filter(None, (panel.title, "continued" if start else "")))
+            placed = _Placed(title, panel, tuple(places[start : start + most]), tuple(bars))
+            drawn.append(_bar_panel(look, placed, room))
+    return drawn
 
 
-def _slots(look: _Look, own: Sequence[PanelData]) -> list[list[str]]:
+def _slots(look: _Look, panel_data: Sequence[PanelData]) -> list[list[str]]:
     """The bars of a group by name, of each panel: the platforms measured in any of them, and then the paper's."""
-    measured = list(dict.fromkeys(mark.platform for one in own for mark in one.marks))
+    measured = list(dict.fromkeys(mark.platform for panel in panel_data for mark in panel.marks))
     return [
-        [*measured, *dict.fromkeys(_paper_key(then) for then in one.printed if _is_placed(look, then))] for one in own
+        [*measured, *dict.fromkeys(_paper_key(then) for then in panel.printed if _is_placed(look, then))]
+        for panel in panel_data
     ]
 
 
@@ -179,37 +190,38 @@ class _Placed:
         return number(self.groups.index(group) * self.step + self.slots.index(slot))
 
 
-def _paper_key(one: Printed) -> str:
-    return f"then: {one.platform}"
+def _paper_key(printed: Printed) -> str:
+    return f"then: {printed.platform}"
 
 
-def _is_placed(look: _Look, one: Printed) -> bool:
-    return look.data.part.x is None or one.x is not None
+def _is_placed(look: _Look, printed: Printed) -> bool:
+    return look.data.part.x is None or printed.x is not None
 
 
 def _groups(look: _Look, panel: PanelData) -> list[Scalar | None]:
     """What stands on the axis: the values of `x` in their order, or what was run."""
     if look.data.part.x is None:
         return list(dict.fromkeys(mark.task for mark in panel.marks))
-    places = [*(mark.x for mark in panel.marks), *(one.x for one in panel.printed if one.x is not None)]
-    found = list(dict.fromkeys(places))
+    places = [*(mark.x for mark in panel.marks), *(printed.x for printed in panel.printed if printed.x is not None)]
+    groups = list(dict.fromkeys(places))
     return sorted(
-        found, key=lambda one: (isinstance(one, str), one if isinstance(one, int | float) else found.index(one))
+        groups,
+        key=lambda group: (isinstance(group, str), group if isinstance(group, int | float) else groups.index(group)),
     )
 
 
-def _bar_panel(look: _Look, own: _Placed, room: float) -> Specification:
-    whole = own.step * len(own.groups)
+def _bar_panel(look: _Look, placed: _Placed, room: float) -> Specification:
+    whole = placed.step * len(placed.groups)
     bar = min(_MOST_BAR, room / whole)
     size = round(bar * 0.86, 1)
-    centres = [place * own.step + (len(own.slots) - 1) / 2 for place in range(len(own.groups))]
-    labels = [placed_text(one) if look.data.part.x else "" for one in own.groups]
+    centres = [place * placed.step + (len(placed.slots) - 1) / 2 for place in range(len(placed.groups))]
+    labels = [placed_text(group) if look.data.part.x else "" for group in placed.groups]
     ends = (-(_GAP + 1) / 2, whole - (_GAP + 1) / 2)
     across = axis(ends, axis_words(look.data.part.x), ticks=centres, names=labels)
     across["axis"] |= {"grid": False, "ticks": False, "domain": False}
-    data = list(_bar_data(look, own))
+    data = list(_bar_data(look, placed))
     return {
-        "title": textwrap.wrap(own.title, max(int(room / _LETTER), 1)),
+        "title": textwrap.wrap(placed.title, max(int(room / _LETTER), 1)),
         "width": round(bar * whole, 1),
         "height": _HEIGHT,
         "data": {"values": data},
@@ -220,7 +232,7 @@ def _bar_panel(look: _Look, own: _Placed, room: float) -> Specification:
 def _shown(layers: Iterable[tuple[str, Specification]], data: Sequence[Mapping[str, Any]]) -> list[Specification]:
     """The layers whose field any datum has."""
     fields = {field for datum in data for field in datum}
-    return [one for field, one in layers if field in fields]
+    return [part for field, part in layers if field in fields]
 
 
 def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tuple[str, Specification]]:
@@ -235,23 +247,23 @@ def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tup
     then = place | {"y": {"field": "then", **upright}, "tooltip": SAID}
     yield "value", bars_from_zero(at, paint, size, upright=True)
     yield "then", layer(bar | hollow, then, "isValid(datum.then)")
-    for one in on_paper(place | {"y": {"field": "from", **upright}, "y2": {"field": "to"}}, "isValid(datum.from)"):
-        yield "from", one
+    for whisker in on_paper(place | {"y": {"field": "from", **upright}, "y2": {"field": "to"}}, "isValid(datum.from)"):
+        yield "from", whisker
     yield "name", layer(name | _HALO, named, "datum.name")
     yield "name", layer(name, named, "datum.name")
 
 
-def _bar_data(look: _Look, own: _Placed) -> Iterator[Specification]:
+def _bar_data(look: _Look, placed: _Placed) -> Iterator[Specification]:
     by_x = look.data.part.x is not None
-    for mark in own.panel.marks:
-        slot = own.place(mark.x if by_x else mark.task, mark.platform)
+    for mark in placed.panel.marks:
+        slot = placed.place(mark.x if by_x else mark.task, mark.platform)
         if slot is not None:
             yield {"slot": slot, **_datum(look, mark)}
-    for one in own.panel.printed:
-        for group in [one.x] if by_x else own.groups:
-            slot = own.place(group, _paper_key(one)) if _is_placed(look, one) else None
+    for printed in placed.panel.printed:
+        for group in [printed.x] if by_x else placed.groups:
+            slot = placed.place(group, _paper_key(printed)) if _is_placed(look, printed) else None
             if slot is not None:
-                yield {"slot": slot, **_then(look, one)}
+                yield {"slot": slot, **_then(look, printed)}
 
 
 def _datum(look: _Look, mark: Mark) -> Specification:
@@ -270,19 +282,19 @@ def _datum(look: _Look, mark: Mark) -> Specification:
     return made
 
 
-def _then(look: _Look, one: Printed) -> Specification:
-    then = one.question.then
+def _then(look: _Look, printed: Printed) -> Specification:
+    then = printed.question.then
     return {
         "then": number((then.high or 0.0) * look.scale.factor),
-        "name": f"{_SIGNS[then.relation]}{one.platform}",
-        "said": said_printed(look.data.part, one),
+        "name": f"{_SIGNS[then.relation]}{printed.platform}",
+        "said": said_printed(look.data.part, printed),
     }
 
 
-def _line_panels(look: _Look, own: Sequence[PanelData], width: Width) -> Specification:
-    columns = min(2, len(own))
+def _line_panels(look: _Look, panel_data: Sequence[PanelData], width: Width) -> Specification:
+    columns = min(2, len(panel_data))
     room = _room(width, columns)
-    return panels([_line_panel(look, one, room) for one in own], columns)
+    return panels([_line_panel(look, panel, room) for panel in panel_data], columns)
 
 
 def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
@@ -304,7 +316,7 @@ def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
 
 def _places(look: _Look, places: Sequence[float]) -> Specification:
     """The axis over a parameter's values, logarithmic where they go far."""
-    names = [placed_text(one) for one in places]
+    names = [placed_text(place) for place in places]
     title = axis_words(look.data.part.x)
     if places[0] > 0 and places[-1] / places[0] >= _LOGARITHMIC:
         ends = (places[0] / 1.15, places[-1] * 1.15)
@@ -346,45 +358,45 @@ def _line_data(look: _Look, panel: PanelData) -> Iterator[Specification]:
     """The values, a gap in a line where one is missing, and the paper's; of its platforms the last one is named."""
     places = sorted({_across(mark) for mark in panel.marks}) if look.data.part.over is None else []
     for platform in dict.fromkeys(mark.platform for mark in panel.marks):
-        own = {_across(mark): mark for mark in panel.marks if mark.platform == platform}
-        for place in sorted({*own, *places}):
-            mark = own.get(place)
+        by_place = {_across(mark): mark for mark in panel.marks if mark.platform == platform}
+        for place in sorted({*by_place, *places}):
+            mark = by_place.get(place)
             made = {"platform": platform, "value": None} if mark is None else _datum(look, mark)
             yield {"place": number(place), **made}
-    printed = sorted((one for one in panel.printed if isinstance(one.x, int | float)), key=_across)
-    last = {one.platform: one.x for one in printed}
-    for one in printed:
-        if isinstance(one.x, int | float):
-            named = {"named": True} if one.x == last[one.platform] else {}
-            yield {"place": number(one.x), **_then(look, one), **named}
+    printed = sorted((value for value in panel.printed if isinstance(value.x, int | float)), key=_across)
+    last = {value.platform: value.x for value in printed}
+    for value in printed:
+        if isinstance(value.x, int | float):
+            named = {"named": True} if value.x == last[value.platform] else {}
+            yield {"place": number(value.x), **_then(look, value), **named}
 
 
-def _across(one: Mark | Printed) -> float:
-    return float(one.x) if isinstance(one.x, int | float) else 0.0
+def _across(value: Mark | Printed) -> float:
+    return float(value.x) if isinstance(value.x, int | float) else 0.0
 
 
-def _entries(look: _Look, own: Sequence[PanelData], *, lines: bool) -> list[legends.Entry]:
+def _entries(look: _Look, panel_data: Sequence[PanelData], *, lines: bool) -> list[legends.Entry]:
     """The measured platforms, what is the paper's, and what a dashed outline means."""
-    marks = [mark for one in own for mark in one.marks]
+    marks = [mark for panel in panel_data for mark in panel.marks]
     marked = {mark.platform: mark.caveat for mark in marks if mark.caveat}
-    found = [
+    entries = [
         legends.Entry(
-            f"now: {one} {SIGN}" if one in marked else f"now: {one}",
-            platform=one,
-            line=look.styles[one].paint if lines else None,
-            dash=look.styles[one].dash,
-            shape=markers.shape(look.styles[one].marker) if lines else markers.BOX,
-            fill=look.styles[one].paint,
-            stroke=look.styles[one].paint,
+            f"now: {platform} {SIGN}" if platform in marked else f"now: {platform}",
+            platform=platform,
+            line=look.styles[platform].paint if lines else None,
+            dash=look.styles[platform].dash,
+            shape=markers.shape(look.styles[platform].marker) if lines else markers.BOX,
+            fill=look.styles[platform].paint,
+            stroke=look.styles[platform].paint,
             points=4.5 if lines else 8,
         )
-        for one in dict.fromkeys(mark.platform for mark in marks)
+        for platform in dict.fromkeys(mark.platform for mark in marks)
     ]
-    if any(one.printed for one in own):
+    if any(panel.printed for panel in panel_data):
         shape, points = ("circle", 6) if lines else (markers.BOX, 8)
-        found.append(legends.Entry("then: the paper's, named", shape=shape, fill=PAPER, stroke=INK, points=points))
+        entries.append(legends.Entry("then: the paper's, named", shape=shape, fill=PAPER, stroke=INK, points=points))
     return [
-        *found,
+        *entries,
         *(
             legends.Entry(f"{SIGN}  {caveat}", shape=markers.BOX, fill=PAPER, stroke=MUTED, points=8)
             for caveat in dict.fromkeys(marked.values())
@@ -397,48 +409,50 @@ def caption(parts: Sequence[PartData]) -> str:
     marks = [mark for data in parts for _, mark in data.marks]
     blocks = sorted({mark.blocks for mark in marks})
     number_of = f"n = {blocks[0]}" if len(blocks) == 1 else f"n = {blocks[0]} to {blocks[-1]}"
-    told = [f"After {parts[0].figure.title_words} of the paper; {number_of} blocks."]
+    sentences = [f"After {parts[0].figure.title_words} of the paper; {number_of} blocks."]
     if any(data.part.over is not None for data in parts):
-        told.append("Means with 95 % t intervals; below the dotted diagonal frames are lost.")
-        told.append("What was offered flat out beyond the list of rates is left out.")
+        sentences.append("Means with 95 % t intervals; below the dotted diagonal frames are lost.")
+        sentences.append("What was offered flat out beyond the list of rates is left out.")
     elif any(mark.low is not None for mark in marks):
-        told.append("Whiskers are 95 % intervals, each of its comparison alone.")
+        sentences.append("Whiskers are 95 % intervals, each of its comparison alone.")
     if any(data.part.share for data in parts):
-        told.append("The dashed line is 100 % of what it is compared with.")
+        sentences.append("The dashed line is 100 % of what it is compared with.")
     if any(data.printed for data in parts):
-        told.append(
+        sentences.append(
             "Hollow: what the paper prints, in % of its host, with its platform's name; ≤, ≥, ≈: a bound, or about."
         )
     else:
-        told.append("The paper prints no numbers of it, or only some in units of its own machine.")
+        sentences.append("The paper prints no numbers of it, or only some in units of its own machine.")
     if len({run for data in parts for run, _ in data.marks}) > 1:
-        told.append("Each run has panels of its own.")
-    return " ".join(told)
+        sentences.append("Each run has panels of its own.")
+    return " ".join(sentences)
 
 
 def titles(parts: Sequence[PartData]) -> str:
     """What a drawing shows: 'Figure 5(a): Super Pi, a share of native; 5(b): MASR, a share of native'."""
     kind = f"{parts[0].figure.kind.capitalize()} "
-    return "; ".join([parts[0].title, *(one.title.removeprefix(kind) for one in parts[1:])])
+    return "; ".join([parts[0].title, *(part.title.removeprefix(kind) for part in parts[1:])])
 
 
-def labels(found: Reproduction) -> list[str]:
+def labels(reproduction: Reproduction) -> list[str]:
     """The platforms of all runs, which the page's colours go by."""
-    return list(dict.fromkeys(one.label for run in found.runs for one in run.manifest.platforms))
+    return list(dict.fromkeys(entry.label for run in reproduction.runs for entry in run.manifest.platforms))
 
 
-def again_figures(found: Reproduction) -> dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]]:
+def again_figures(
+    reproduction: Reproduction,
+) -> dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]]:
     """By the name of its first part, each figure that is drawn again, with its parts and what draws it.
 
     Parts of the same figure in which platforms stand side by side are one drawing.
     """
-    platforms = labels(found)
+    platforms = labels(reproduction)
     made: dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]] = {}
-    for parts in data_of(found):
+    for parts in data_of(reproduction):
         there = [(place, data) for place, data in enumerate(parts) if data.marks]
-        for together, group in itertools.groupby(there, key=lambda one: _is_single(one[1])):
-            own = list(group)
-            for drawn in [own] if together else [[one] for one in own]:
+        for together, group in itertools.groupby(there, key=lambda pair: _is_single(pair[1])):
+            members = list(group)
+            for drawn in [members] if together else [[member] for member in members]:
                 shown = tuple(data for _, data in drawn)
                 made[f"{shown[0].figure.anchor}-{drawn[0][0]}"] = shown, partial(draw, shown, platforms)
     return made

@@ -52,11 +52,12 @@ class SharePanel:
 def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float, float]:
     """In percent: all dots, intervals within a factor of three of their dot, and the margin's band."""
     values = [100.0, 100 / (1 + analysis.margin), 100 * (1 + analysis.margin)]
-    for one in shown:
-        if one.share is not None:
-            values.append(one.share * 100)
-            if one.interval is not None:
-                values += [max(one.interval.low, one.share / 3) * 100, min(one.interval.high, one.share * 3) * 100]
+    for comparison in shown:
+        share, interval = comparison.share, comparison.interval
+        if share is not None:
+            values.append(share * 100)
+            if interval is not None:
+                values += [max(interval.low, share / 3) * 100, min(interval.high, share * 3) * 100]
     low, high = min(values), max(values)
     margin = (high / low) ** 0.04
     return low / margin, high * margin
@@ -68,26 +69,27 @@ def left_of(rows: Iterable[str], width: Width) -> float:
     return max((text_width(line, SIZES[width].text) for line in lines), default=0.0) + 8
 
 
-def share_panel(analysis: Analysis, own: SharePanel, width: Width, left: float) -> Specification:
+def share_panel(analysis: Analysis, panel: SharePanel, width: Width, left: float) -> Specification:
     """One panel with its data: a filled marker: slower or faster; half filled: alike; open: not known.
 
     An arrow at the panel's edge: an interval goes on.
     """
-    right = max((text_width(caveats.name(analysis, one), SIZES[width].small) for one in own.edge), default=0.0) + 8
-    step = pixels(own.line_points)
-    values = list(_data(analysis, own))
+    names = (caveats.name(analysis, platform) for platform in panel.edge)
+    right = max((text_width(name, SIZES[width].small) for name in names), default=0.0) + 8
+    step = pixels(panel.line_points)
+    values = list(_data(analysis, panel))
     return {
-        "title": own.title,
+        "title": panel.title,
         "width": panel_width(width, 1, left, each=right),
-        "height": round(len(own.rows) * (len(own.platforms) + 1.2) * step, 1),
+        "height": round(len(panel.rows) * (len(panel.platforms) + 1.2) * step, 1),
         "data": {"values": values},
         "encoding": {
             "y": {
                 "field": "row",
                 "type": "ordinal",
-                "scale": {"domain": list(range(len(own.rows))), "paddingInner": 0, "paddingOuter": 0},
+                "scale": {"domain": list(range(len(panel.rows))), "paddingInner": 0, "paddingOuter": 0},
                 "axis": {
-                    "labelExpr": labels_of([_lines(row, width) for row in own.rows]),
+                    "labelExpr": labels_of([_lines(row, width) for row in panel.rows]),
                     "title": None,
                     "domain": False,
                     "ticks": False,
@@ -95,36 +97,36 @@ def share_panel(analysis: Analysis, own: SharePanel, width: Width, left: float) 
                 },
             },
         },
-        "layer": _layers(analysis, own, width, values),
+        "layer": _layers(analysis, panel, width, values),
         "resolve": {"scale": {"shape": "independent"}},  # whole markers and halves
     }
 
 
 def _layers(
-    analysis: Analysis, own: SharePanel, width: Width, values: Sequence[Mapping[str, Any]]
+    analysis: Analysis, panel: SharePanel, width: Width, values: Sequence[Mapping[str, Any]]
 ) -> list[Specification]:
     """What no datum needs is left out."""
-    low, high = (number(limit) for limit in own.limits)
+    low, high = (number(limit) for limit in panel.limits)
     margin = (100 / (1 + analysis.margin), 100 * (1 + analysis.margin))
     scale: Specification = {"type": "log", "domain": [low, high], "nice": False}
     axis: Specification = {
-        "values": _shown_ticks(own.limits, width),
+        "values": _shown_ticks(panel.limits, width),
         "labelExpr": "datum.value + ' %'",
         "grid": True,
-        "title": _lines(own.axis, width, 2 * _LETTERS_IN_A_COLUMN) if own.axis else None,
+        "title": _lines(panel.axis, width, 2 * _LETTERS_IN_A_COLUMN) if panel.axis else None,
     }
     across: Specification = {"type": "quantitative", "scale": scale, "axis": axis}
-    half: Specification = {"domain": list(own.platforms), "paddingInner": 1, "paddingOuter": 1.1}
+    half: Specification = {"domain": list(panel.platforms), "paddingInner": 1, "paddingOuter": 1.1}
     lines: Specification = {"yOffset": {"field": "platform", "type": "nominal", "scale": half}}
     at = {"x": {"field": "value", **across}, **lines}
     stroke, shape = {"stroke": by_platform(analysis)}, {"shape": by_platform(analysis, "shape")}
     point: Specification = {"type": "point", "size": markers.area(_SAMPLE_POINTS), "strokeWidth": 1.4}
     ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}}
-    found = [
+    layers = [
         layer(
             {"type": "rect", "fill": BAND}, {"x": {"datum": margin[0], **across}, "x2": {"datum": margin[1]}, "y": None}
         ),
-        *([_between_rows()] if len(own.rows) > 1 else []),
+        *([_between_rows()] if len(panel.rows) > 1 else []),
         rule_through("x", 100),
         layer({"type": "rule", "strokeWidth": 1.6}, ends | lines | stroke | {"tooltip": SAID}, "isValid(datum.low)"),
         *(
@@ -134,12 +136,12 @@ def _layers(
                 where,
             )
             for arrow, edge, where, needed in (
-                (markers.TO_THE_LEFT, 0, f"datum.low < {low}", any(one.get("low", low) < low for one in values)),
+                (markers.TO_THE_LEFT, 0, f"datum.low < {low}", any(datum.get("low", low) < low for datum in values)),
                 (
                     markers.TO_THE_RIGHT,
                     "width",
                     f"datum.high > {high}",
-                    any(one.get("high", 0) > high for one in values),
+                    any(datum.get("high", 0) > high for datum in values),
                 ),
             )
             if needed
@@ -158,24 +160,24 @@ def _layers(
             },
         ),
     ]
-    if any(one["look"] == _ALIKE for one in values):
+    if any(datum["look"] == _ALIKE for datum in values):
         half_filled = {"fill": by_platform(analysis), "shape": by_platform(analysis, "half"), "tooltip": SAID}
-        found.append(layer(point | {"strokeWidth": 0}, at | half_filled, f"datum.look === '{_ALIKE}'"))
+        layers.append(layer(point | {"strokeWidth": 0}, at | half_filled, f"datum.look === '{_ALIKE}'"))
     words_there: Specification = {"type": "text", "fill": MUTED, "fontSize": pixels(SIZES[width].small)}
-    if analysis.caveats.keys() & set(own.platforms):
-        found.append(crosses(at))
-    if own.bound:
-        found.append(
+    if analysis.caveats.keys() & set(panel.platforms):
+        layers.append(crosses(at))
+    if panel.bound:
+        layers.append(
             layer(
                 words_there | {"dy": -7, "fontSize": pixels(6.1)},
                 at | {"text": {"value": "generator-bound"}},
                 "datum.bound",
             )
         )
-    if own.edge:
+    if panel.edge:
         edge = {"x": {"value": "width"}, "text": {"field": "edge"}, **lines}
-        found.append(layer(words_there | {"align": "left", "baseline": "middle", "dx": 4}, edge, "datum.edge"))
-    return found
+        layers.append(layer(words_there | {"align": "left", "baseline": "middle", "dx": 4}, edge, "datum.edge"))
+    return layers
 
 
 def _between_rows() -> Specification:
@@ -184,44 +186,45 @@ def _between_rows() -> Specification:
     return layer({"type": "rule", "stroke": GRID, "strokeWidth": 1}, place, "datum.row > 0")
 
 
-def _data(analysis: Analysis, own: SharePanel) -> Iterable[dict[str, Any]]:
-    low_limit, high_limit = own.limits
-    for place, (name, row) in enumerate(own.rows.items()):
-        for platform in own.platforms:
-            one = row.get(platform)
-            if one is None or one.share is None:
+def _data(analysis: Analysis, panel: SharePanel) -> Iterable[dict[str, Any]]:
+    low_limit, high_limit = panel.limits
+    for place, (name, row) in enumerate(panel.rows.items()):
+        for platform in panel.platforms:
+            comparison = row.get(platform)
+            if comparison is None or comparison.share is None:
                 continue
             made: dict[str, Any] = {
                 "platform": platform,
-                "workload": one.task.workload,
+                "workload": comparison.task.workload,
                 "row": place,
-                "value": number(100 * one.share),
-                "look": _look(one),
-                "said": f"{platform}, {name}: {_said(one, own.reference)}",
+                "value": number(100 * comparison.share),
+                "look": _look(comparison),
+                "said": f"{platform}, {name}: {_said(comparison, panel.reference)}",
             }
-            if platform in own.edge:
+            if platform in panel.edge:
                 made["edge"] = caveats.name(analysis, platform)
             if platform in analysis.caveats:
                 made["caveat"] = True
-            if (platform, name) in own.bound:
+            if (platform, name) in panel.bound:
                 made["bound"] = True
-            if one.interval is not None:
-                low, high = 100 * one.interval.low, 100 * one.interval.high
+            if comparison.interval is not None:
+                low, high = 100 * comparison.interval.low, 100 * comparison.interval.high
                 made |= {"low": number(low), "high": number(high)}
                 made |= {"from": number(max(low, low_limit)), "to": number(min(high, high_limit))}
             yield made
 
 
-def _look(one: Comparison) -> str:
-    return _DIFFERENT if one.verdict in DIFFERENT else _ALIKE if one.verdict is Verdict.ALIKE else _OPEN
+def _look(comparison: Comparison) -> str:
+    return _DIFFERENT if comparison.verdict in DIFFERENT else _ALIKE if comparison.verdict is Verdict.ALIKE else _OPEN
 
 
-def _said(one: Comparison, reference: str) -> str:
+def _said(comparison: Comparison, reference: str) -> str:
     between = ""
-    if one.interval is not None:
-        between = f", 95 % interval {words.between(one.interval.low, one.interval.high)}"
-    blocks = f", {blocks_count(len(one.pairs))}" if one.pairs else ""  # two runs' blocks are no pairs
-    return f"{words.share(one.share or 0.0, one.interval)} of {reference}{between}{blocks}; {words.said(one).text}"
+    if comparison.interval is not None:
+        between = f", 95 % interval {words.between(comparison.interval.low, comparison.interval.high)}"
+    blocks = f", {blocks_count(len(comparison.pairs))}" if comparison.pairs else ""  # two runs' blocks are no pairs
+    share = words.share(comparison.share or 0.0, comparison.interval)
+    return f"{share} of {reference}{between}{blocks}; {words.said(comparison).text}"
 
 
 def _lines(text: str, width: Width, letters: int = _LETTERS_IN_A_COLUMN) -> list[str]:

@@ -38,8 +38,8 @@ def printable_texts(part: Any) -> Any:
     if isinstance(part, str):
         return part if part.isprintable() else printable(part)
     if isinstance(part, dict):
-        return {key: printable_texts(one) for key, one in part.items()}
-    return [printable_texts(one) for one in part] if isinstance(part, list | tuple) else part
+        return {key: printable_texts(value) for key, value in part.items()}
+    return [printable_texts(value) for value in part] if isinstance(part, list | tuple) else part
 
 
 def literal(value: Any) -> str:
@@ -119,7 +119,7 @@ _PROPERTY = re.compile(r"var\(--figure-\w+, (#\w+)\)")
 
 def by_the_page(svg: str) -> str:
     """A drawing for a page that sets the properties itself, as `LIGHT` or `DARK`."""
-    return _TAG.sub(lambda tag: _PROPERTY.sub(lambda found: f"{found[0].partition(',')[0]})", tag[0]), svg)
+    return _TAG.sub(lambda tag: _PROPERTY.sub(lambda match: f"{match[0].partition(',')[0]})", tag[0]), svg)
 
 
 Line: TypeAlias = Literal["-", "--", ":", "-."]
@@ -183,7 +183,7 @@ SIZES: Mapping[Width, Sizes] = {Width.PAGE: Sizes(7.5, 8.5, 6.5), Width.COLUMN: 
 
 def config(width: Width) -> Specification:
     """The `config` of every figure's specification at a width; the specification itself has none."""
-    text, title, small = (pixels(one) for one in (SIZES[width].text, SIZES[width].title, SIZES[width].small))
+    text, title, small = (pixels(points) for points in (SIZES[width].text, SIZES[width].title, SIZES[width].small))
     return {
         "aria": False,
         "background": None,

@@ -40,8 +40,8 @@ _TICKS_ON_A_PAGE = 4
 def draw(analysis: Analysis, width: Width) -> Specification:
     """One row a platform, one dot a trial, in ppm on an axis that is linear near zero and logarithmic further out."""
     shown = [clock.platform for clock in analysis.clocks]
-    names = [caveats.name(analysis, one) for one in shown]
-    left = names_width({one: [one] for one in names}, SIZES[width].text)
+    names = [caveats.name(analysis, platform) for platform in shown]
+    left = names_width({name: [name] for name in names}, SIZES[width].text)
     wide = panel_width(width, 1, left, each=12)
     extremes = [abs(reading.error) for clock in analysis.clocks for reading in clock.readings]
     reach = max([*extremes, *(clock.estimate for clock in analysis.clocks)]) * 1e6 * 1.5
@@ -71,27 +71,27 @@ def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, 
         heights = _heights(row, clock.readings)
         if not _merged(analysis):
             for reading in clock.readings:
-                said = f"{name}, {reading.workload}, trial {reading.trial}: {_said(reading)}"
+                sentence = f"{name}, {reading.workload}, trial {reading.trial}: {_said(reading)}"
                 made = common | {"workload": reading.workload, **_shown(reading), "y": heights[reading]}
-                yield made | {"said": said}
+                yield made | {"said": sentence}
             continue
         for place in _places(clock.readings, reach, width):
-            first, last = min(one.error for one in place), max(one.error for one in place)
-            between = " to ".join(dict.fromkeys(units.parts_per_million(one) for one in (first, last)))
+            first, last = min(reading.error for reading in place), max(reading.error for reading in place)
+            between = " to ".join(dict.fromkeys(units.parts_per_million(error) for error in (first, last)))
             trials = f"trial {place[0].trial}" if len(place) == 1 else f"{len(place)} trials"
-            workloads = ", ".join(dict.fromkeys(one.workload for one in place))
+            workloads = ", ".join(dict.fromkeys(reading.workload for reading in place))
             made = common | {"workload": workloads, **_shown(place[0])}
-            made |= {"y": round(statistics.fmean(heights[one] for one in place), 3), "size": _area(len(place))}
+            made |= {"y": round(statistics.fmean(heights[reading] for reading in place), 3), "size": _area(len(place))}
             yield made | {"said": f"{name}, {trials}: {between}, {_against(place[0])}"}
 
 
-def _summary(own: ClockError, row: int, name: str) -> dict[str, Any]:
-    ends = {"from": number(-own.estimate * 1e6), "to": number(own.estimate * 1e6)}
+def _summary(clock: ClockError, row: int, name: str) -> dict[str, Any]:
+    ends = {"from": number(-clock.estimate * 1e6), "to": number(clock.estimate * 1e6)}
     upright = {"top": row - _HALF, "bottom": row + _HALF}
-    median, trials = units.parts_per_million(own.median), len(own.readings)
+    median, trials = units.parts_per_million(clock.median), len(clock.readings)
     over = "1 trial" if trials == 1 else f"{trials} trials"
-    said = f"{name}: median {median} over {over}, median estimate ±{_size(own.estimate)}; {own.words}"
-    return {"median": number(own.median * 1e6), **ends, **upright, "said": said}
+    sentence = f"{name}: median {median} over {over}, median estimate ±{_size(clock.estimate)}; {clock.words}"
+    return {"median": number(clock.median * 1e6), **ends, **upright, "said": sentence}
 
 
 def _shown(reading: ClockReading) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _heights(row: int, readings: Sequence[ClockReading]) -> Mapping[ClockReading
     """In the order of the trials from above, so that they stand side by side."""
     count = len(readings)
     step = _JITTER / max(count, 2)
-    return {one: round(row + (place - (count - 1) / 2) * step, 3) for place, one in enumerate(readings)}
+    return {reading: round(row + (place - (count - 1) / 2) * step, 3) for place, reading in enumerate(readings)}
 
 
 def _area(trials: int) -> float:
@@ -125,13 +125,13 @@ def _area(trials: int) -> float:
 
 def _places(readings: Iterable[ClockReading], reach: float, width: float) -> list[list[ClockReading]]:
     """Those that cannot be told apart in the drawing, in order."""
-    found: dict[tuple[int, bool], list[ClockReading]] = {}
+    by_place: dict[tuple[int, bool], list[ClockReading]] = {}
     scale = width / 2 / math.log1p(reach / _LINEAR_PPM)
-    for one in readings:
-        error = one.error * 1e6
+    for reading in readings:
+        error = reading.error * 1e6
         place = math.copysign(math.log1p(abs(error) / _LINEAR_PPM), error) * scale
-        found.setdefault((round(place / _PLACE), one.within), []).append(one)
-    return list(found.values())
+        by_place.setdefault((round(place / _PLACE), reading.within), []).append(reading)
+    return list(by_place.values())
 
 
 def _layers(analysis: Analysis, across: Specification, upright: Specification, width: Width) -> list[Specification]:
@@ -144,20 +144,20 @@ def _layers(analysis: Analysis, across: Specification, upright: Specification, w
     dot: Specification = {"type": "point", "size": markers.area(_POINTS), "strokeWidth": 1.1}
     size: Specification = {"field": "size", "type": "quantitative", "scale": None, "legend": None}
     colour |= {"size": size} if _merged(analysis) else {}
-    found = [
+    layers = [
         layer({"type": "rect", "fill": BAND}, band | {"tooltip": SAID}, "isValid(datum.median)"),
         rule_through("x", 0),
         layer(dot, at | colour | {"fill": face, "tooltip": SAID}, "isValid(datum.value)"),
         layer({"type": "rule", "strokeWidth": 2.1}, median, "isValid(datum.median)"),
     ]
     if any(clock.platform in analysis.caveats for clock in analysis.clocks):
-        found.append(crosses(at))
+        layers.append(crosses(at))
     text: Specification = {"type": "text", "fill": MUTED, "baseline": "bottom", "dy": -3}
     text |= {"fontSize": pixels(SIZES[width].small)}
-    for said, place, side in (("guest's clock slow", 0, "left"), ("guest's clock fast", "width", "right")):
-        where = {"x": {"value": place}, "y": {"value": 0}, "text": {"value": said}}
-        found.append(ONCE | layer(text | {"align": side}, where))
-    return found
+    for label, place, side in (("guest's clock slow", 0, "left"), ("guest's clock fast", "width", "right")):
+        where = {"x": {"value": place}, "y": {"value": 0}, "text": {"value": label}}
+        layers.append(ONCE | layer(text | {"align": side}, where))
+    return layers
 
 
 def _across(reach: float, width: Width) -> Specification:

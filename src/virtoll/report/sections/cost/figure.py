@@ -20,14 +20,14 @@ _ROOMY = 20
 
 
 def _shown(analysis: Analysis) -> list[Comparison]:
-    return [one for one in (*analysis.control, *analysis.comparisons) if one.share is not None]
+    return [comparison for comparison in (*analysis.control, *analysis.comparisons) if comparison.share is not None]
 
 
 def _rows(analysis: Analysis) -> dict[Task, dict[str, Comparison]]:
     """What has a share, of each task and platform."""
     by_task: dict[Task, dict[str, Comparison]] = {}
-    for one in _shown(analysis):
-        by_task.setdefault(one.task, {})[one.platform] = one
+    for comparison in _shown(analysis):
+        by_task.setdefault(comparison.task, {})[comparison.platform] = comparison
     return {task: by_task[task] for task in analysis.tasks if task in by_task}
 
 
@@ -35,8 +35,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     """Dots on a logarithmic axis, one row a workload and within it one line a platform."""
     by_task = _rows(analysis)
     tasks = chosen_rows(by_task)
-    shown = [one for task in tasks for one in by_task[task].values()]
-    platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
+    shown = [comparison for task in tasks for comparison in by_task[task].values()]
+    platforms = [label for label in analysis.platforms if any(comparison.platform == label for comparison in shown)]
     panel = SharePanel(
         rows={task.label: by_task[task] for task in tasks},
         platforms=platforms,
@@ -45,22 +45,26 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         line_points=9.0 if len(tasks) <= _ROOMY else 5.4,
         axis=f"performance in % of {analysis.baseline} (logarithmic); left of 100 % is slower",
         edge=frozenset(platforms if len(platforms) > _DISTINGUISHABLE else analysis.caveats.keys() & set(platforms)),
-        bound=frozenset((one.platform, one.task.label) for one in shown if _bound(analysis, one)),
+        bound=frozenset(
+            (comparison.platform, comparison.task.label) for comparison in shown if _bound(analysis, comparison)
+        ),
     )
     left = left_of(panel.rows, width)
     legend = share_legend(analysis, platforms, panel.reference, width=width, left=left)
     return figure([share_panel(analysis, panel, width, left), *legend])
 
 
-def _bound(analysis: Analysis, one: Comparison) -> bool:
-    return any(analysis.generator_bound(each, one.task) for each in (one.platform, analysis.baseline or ""))
+def _bound(analysis: Analysis, comparison: Comparison) -> bool:
+    return any(
+        analysis.generator_bound(each, comparison.task) for each in (comparison.platform, analysis.baseline or "")
+    )
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
     rows = _rows(analysis)
     left_out = rows_left_out(len(chosen_rows(rows)), len(rows), "tables/comparisons.csv")
-    if not any(one.interval for one in _shown(analysis)):
+    if not any(comparison.interval for comparison in _shown(analysis)):
         return (
             f"Each dot is the ratio to {analysis.baseline} in the one block that was measured: there are no "
             f"intervals, so there is no verdict.{left_out}"
@@ -86,7 +90,7 @@ def why_not(analysis: Analysis) -> str | None:
 
 def in_a_column(analysis: Analysis) -> bool:
     """Without platforms' names on the right, and with lines as far apart as a row's name in three lines takes."""
-    platforms, tasks = {one.platform for one in _shown(analysis)}, chosen_rows(_rows(analysis))
+    platforms, tasks = {comparison.platform for comparison in _shown(analysis)}, chosen_rows(_rows(analysis))
     return len(platforms) <= _DISTINGUISHABLE and not platforms & analysis.caveats.keys() and len(tasks) <= _ROOMY
 
 

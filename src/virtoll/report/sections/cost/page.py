@@ -33,8 +33,12 @@ def cost_values(source: ReportInput) -> dict[str, Any] | None:
 def _compared(analysis: Analysis) -> list[str]:
     """Platforms that have at least one ratio: the columns of the table of slowdowns. The A/A control is the last."""
     control = analysis.data.manifest.control
-    having = {one.platform for one in (*analysis.control, *analysis.comparisons) if one.share is not None}
-    return sorted((one for one in analysis.platforms if one in having), key=lambda one: one == control)
+    having = {
+        comparison.platform for comparison in (*analysis.control, *analysis.comparisons) if comparison.share is not None
+    }
+    return sorted(
+        (platform for platform in analysis.platforms if platform in having), key=lambda platform: platform == control
+    )
 
 
 def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:
@@ -44,7 +48,9 @@ def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableR
     )
     if analysis.generator_bound(analysis.baseline or "", task):
         first = replace(first, small=f"{first.small}, generator-bound")
-    cells = (comparison_cell(analysis.comparison(one, task), _but(analysis, one, task)) for one in compared)
+    cells = (
+        comparison_cell(analysis.comparison(platform, task), _but(analysis, platform, task)) for platform in compared
+    )
     return TableRow(task.label, (first, *cells))
 
 
@@ -75,8 +81,8 @@ def _median_row(analysis: Analysis, task: Task) -> TableRow:
 
 def coverages(analysis: Analysis) -> str:
     """What the intervals of the medians cover, by the number of blocks: '87.5 % at n = 4'."""
-    found = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
-    return "; ".join(f"{units.percent(coverage)} at n = {blocks}" for blocks, coverage in found)
+    pairs = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
+    return "; ".join(f"{units.percent(coverage)} at n = {blocks}" for blocks, coverage in pairs)
 
 
 def _blocks(count: int) -> str:

@@ -30,7 +30,9 @@ def _values(source: ReportInput) -> Iterator[TrialValue]:
     """One row for each trial and metric, values or not: nothing that was tried is missing."""
     analysis = source.analysis
     parts = (analysis, analysis.isolation, analysis.at_once)
-    observations = {(found.trial, found.task): found for part in parts for found in part.observations}
+    observations = {
+        (observation.trial, observation.task): observation for part in parts for observation in part.observations
+    }
     gaps = {gap.trial: gap.reason for part in parts for gap in part.gaps}
     tasks_of_trial = TasksOf(analysis.tasks)
     for trial in analysis.data.every_trial:

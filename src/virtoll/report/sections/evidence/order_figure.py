@@ -113,8 +113,8 @@ def _rules(room: _Room, starts: Sequence[tuple[int, float]]) -> Specification:
     ends: Specification = {"x": {"field": "x", **_NUMBER}, "x2": {"field": "x2"}}
     ends |= {"y": {"field": "y", **_NUMBER}, "y2": {"field": "y2"}}
     paint = {"field": "paint", "type": "nominal", "scale": None, "legend": None}
-    found = layer({"type": "rule", "strokeWidth": 0.9}, ends | {"stroke": paint})
-    return {"data": {"values": [*values, through]}} | found
+    rules = layer({"type": "rule", "strokeWidth": 0.9}, ends | {"stroke": paint})
+    return {"data": {"values": [*values, through]}} | rules
 
 
 def _values(analysis: Analysis) -> list[Specification]:
@@ -122,18 +122,18 @@ def _values(analysis: Analysis) -> list[Specification]:
     paint = by_platform(analysis)
     marked = any(value.observation.platform in analysis.caveats for value in analysis.order)
     if len(analysis.order) > MOST_MARKERS:
-        found = [_dots({"stroke": paint, "tooltip": SAID}, _DOT, "datum.dots")]
+        layers = [_dots({"stroke": paint, "tooltip": SAID}, _DOT, "datum.dots")]
         if marked:
-            found.append(_dots({"stroke": {"value": PAPER}}, _CORE, "datum.dots && datum.caveat"))
+            layers.append(_dots({"stroke": {"value": PAPER}}, _CORE, "datum.dots && datum.caveat"))
     else:
         shape = {"fill": paint, "shape": by_platform(analysis, "shape"), "tooltip": SAID}
-        found = [layer({"type": "point", "size": markers.area(3.8), "strokeWidth": 0}, shape)]
+        layers = [layer({"type": "point", "size": markers.area(3.8), "strokeWidth": 0}, shape)]
         if marked:
-            found.append(crosses({}, 3.4))
+            layers.append(crosses({}, 3.4))
     if any(value.outlier for value in analysis.order):
         ring: Specification = {"type": "point", "shape": "circle", "size": markers.area(9), "fill": None}
-        found.append(layer(ring | {"stroke": INK, "strokeWidth": 1.2}, {"tooltip": SAID}, "datum.outlier"))
-    return found
+        layers.append(layer(ring | {"stroke": INK, "strokeWidth": 1.2}, {"tooltip": SAID}, "datum.outlier"))
+    return layers
 
 
 def _dots(look: Specification, size: float, where: str) -> Specification:
@@ -184,7 +184,7 @@ def _far_out(room: _Room, analysis: Analysis) -> Iterable[Specification]:
 
 
 def _range(group: Sequence[tuple[float, float]]) -> str:
-    low, high = (f"{end:.0f}" for end in (min(one for _, one in group), max(one for _, one in group)))
+    low, high = (f"{end:.0f}" for end in (min(value for _, value in group), max(value for _, value in group)))
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
@@ -194,8 +194,8 @@ def _middle(room: _Room, group: Sequence[tuple[float, float]]) -> float:
     return min(max((group[0][0] + group[-1][0]) / 2, half), room.size[0] - half)
 
 
-def _touch(room: _Room, one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
-    return _middle(room, other) - _middle(room, one) < (room.wide(_range(one)) + room.wide(_range(other))) / 2
+def _touch(room: _Room, group: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+    return _middle(room, other) - _middle(room, group) < (room.wide(_range(group)) + room.wide(_range(other))) / 2
 
 
 def _data(analysis: Analysis, room: _Room) -> Iterable[dict[str, Any]]:
@@ -225,42 +225,43 @@ def _data(analysis: Analysis, room: _Room) -> Iterable[dict[str, Any]]:
 
 
 def _datum(analysis: Analysis, value: OrderedValue) -> dict[str, Any]:
-    own = value.observation
+    observation = value.observation
     flagged = "; flagged as an outlier" if value.outlier else ""
     made: dict[str, Any] = {
-        "platform": own.platform,
-        "workload": own.task.workload,
-        "position": own.position,
+        "platform": observation.platform,
+        "workload": observation.task.workload,
+        "position": observation.position,
         "value": round(100 * value.relative, 2),
-        "said": f"{caveats.name(analysis, own.platform)}, {own.task.label}, block {own.block + 1}: "
-        f"{units.percent(value.relative)} of its median{flagged}",
+        "said": f"{caveats.name(analysis, observation.platform)}, {observation.task.label}, "
+        f"block {observation.block + 1}: {units.percent(value.relative)} of its median{flagged}",
     }
-    made |= {"caveat": True} if own.platform in analysis.caveats else {}
+    made |= {"caveat": True} if observation.platform in analysis.caveats else {}
     return made | ({"outlier": True} if value.outlier else {})
 
 
 def _entries(analysis: Analysis) -> list[legends.Entry]:
     """Markers without a line, the ring, and what a cross means."""
     seen = {value.observation.platform for value in analysis.order}
-    shown = [one for one in analysis.platforms if one in seen]
+    shown = [platform for platform in analysis.platforms if platform in seen]
     many = len(analysis.order) > MOST_MARKERS
-    found = [
-        replace(one, line=None, shape="circle" if many else one.shape) for one in legends.platforms(analysis, shown)
+    entries = [
+        replace(entry, line=None, shape="circle" if many else entry.shape)
+        for entry in legends.platforms(analysis, shown)
     ]
     if any(value.outlier for value in analysis.order):
         ring = legends.Entry("flagged as an outlier", shape="circle", fill=PAPER, stroke=INK, points=8)
-        found.append(ring)
-    return [*found, *legends.of_caveats(analysis, shown)]
+        entries.append(ring)
+    return [*entries, *legends.of_caveats(analysis, shown)]
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
     trend = f" Below {DRIFT_FROM} blocks no test can find a trend."
     if analysis.drift is not None:
-        found = "a trend" if analysis.drift.p_value < 0.05 else "no trend that stands out from the noise"
+        outcome = "a trend" if analysis.drift.p_value < 0.05 else "no trend that stands out from the noise"
         trend = (
             f" Over the run performance changed by {_change(analysis.drift.over_run)} (Sen's slope over the "
-            f"means of blocks; exact Mann-Kendall test of these p = {analysis.drift.p_value:.2g}: {found})."
+            f"means of blocks; exact Mann-Kendall test of these p = {analysis.drift.p_value:.2g}: {outcome})."
         )
     return (
         "A slope would be drift, a dip a disturbed stretch. The order is randomised and ratios are taken within a "

@@ -30,16 +30,16 @@ def evidence_values(source: ReportInput) -> dict[str, Any]:
     }
 
 
-def _detectable_row(one: Detectable) -> TableRow:
+def _detectable_row(detectable: Detectable) -> TableRow:
     return TableRow(
-        title_of(one.metric),
+        title_of(detectable.metric),
         (
-            Shown(one.family),
-            Shown(one.metric.resource),
-            Shown("primary" if one.metric.primary else "second"),
-            Shown(words.smallest(one.factor)),
-            Shown(words.joined(words.smallest(one.low), words.smallest(one.high))),
-            Shown(str(one.count)),
+            Shown(detectable.family),
+            Shown(detectable.metric.resource),
+            Shown("primary" if detectable.metric.primary else "second"),
+            Shown(words.smallest(detectable.factor)),
+            Shown(words.joined(words.smallest(detectable.low), words.smallest(detectable.high))),
+            Shown(str(detectable.count)),
         ),
     )
 

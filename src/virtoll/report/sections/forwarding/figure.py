@@ -54,8 +54,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     wide = panel_width(width, columns, left, each=8)
     drawn = []
     for place, task in enumerate(tasks):
-        own = [curve for curve in analysis.curves if curve.parameters == task.parameters]
-        panel = _panel(analysis, task, own, limits)
+        curves = [curve for curve in analysis.curves if curve.parameters == task.parameters]
+        panel = _panel(analysis, task, curves, limits)
         axes = [
             _axis(limits, ticks, "offered, frames/s" if place >= len(tasks) - columns else None),
             _axis(limits, ticks, "forwarded, frames/s" if place % columns == 0 else None, place % columns == 0),
@@ -63,7 +63,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         shape = {"width": wide, "height": round(pixels(_PANEL_POINTS), 1)}
         drawn.append(panel | shape | {"layer": _layers(analysis, limits, *axes)})
     swept = {curve.platform for curve in analysis.curves}
-    shown = [one for one in analysis.platforms if one in swept]
+    shown = [platform for platform in analysis.platforms if platform in swept]
     return figure([panels(drawn, columns), *legends.legend(width, legends.of_sweeps(analysis, shown, _DOTTED), left)])
 
 
@@ -100,8 +100,8 @@ def _panel(analysis: Analysis, task: Task, curves: list[Curve], limits: tuple[fl
 def _points(analysis: Analysis, task: Task, curve: Curve) -> Iterator[dict[str, Any]]:
     """A datum a point; the last of those with a rate has `next`, where the point flat out is."""
     seen = [point for point in curve.points if point.forwarded.median > 0]
-    paced = sorted((one for one in seen if one.intended_rate is not None), key=lambda one: one.offered.median)
-    flat_out = [one for one in seen if one.intended_rate is None]
+    paced = sorted((point for point in seen if point.intended_rate is not None), key=lambda point: point.offered.median)
+    flat_out = [point for point in seen if point.intended_rate is None]
     for point in (*paced, *flat_out):
         offered, forwarded = point.offered, point.forwarded
         made: dict[str, Any] = {
@@ -156,7 +156,7 @@ def _layers(
     point: Specification = {"x": x, "y": y, "shape": shape, "tooltip": SAID}
     small: Specification = {"type": "point", "size": markers.area(3.6), "strokeWidth": 0}
     large: Specification = {"type": "point", "size": markers.area(6), "strokeWidth": 1.8, "fill": PAPER}
-    found = [
+    layers = [
         layer(
             {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
             diagonal,
@@ -169,7 +169,7 @@ def _layers(
         layer(small, point | {"fill": fill}, "isValid(datum.platform) && !datum.flat"),
         layer(large, point | {"stroke": stroke}, "datum.flat"),
     ]
-    return [*found, crosses({"x": x, "y": y})] if analysis.caveats else found
+    return [*layers, crosses({"x": x, "y": y})] if analysis.caveats else layers
 
 
 def caption(analysis: Analysis) -> str:

@@ -39,22 +39,23 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     size = (panel_width(width, columns, title, each=labels), round(pixels(_PANEL_POINTS), 1))
     drawn = []
     for place, task in enumerate(tasks):
-        own = sorted(
-            (one for one in curves if one.task == task), key=lambda one: analysis.platforms.index(one.platform)
+        task_curves = sorted(
+            (curve for curve in curves if curve.task == task),
+            key=lambda curve: analysis.platforms.index(curve.platform),
         )
-        panel = _panel(analysis, task, own, size)
+        panel = _panel(analysis, task, task_curves, size)
         panel["encoding"]["x"]["axis"]["title"] = "offered, Mbit/s" if place >= len(tasks) - columns else None
         panel["encoding"]["y"]["axis"]["title"] = "forwarded, Mbit/s" if place % columns == 0 else None
         drawn.append(panel)
     swept = {curve.platform for curve in curves}
-    entries = legends.of_sweeps(analysis, [one for one in analysis.platforms if one in swept], _DOTTED)
+    entries = legends.of_sweeps(analysis, [platform for platform in analysis.platforms if platform in swept], _DOTTED)
     return figure([panels(drawn, columns), *legends.legend(width, entries, title + labels)])
 
 
 def _panel(analysis: Analysis, task: Task, curves: list[ListedCurve], size: tuple[float, float]) -> Specification:
     reach = max(_reach(curve) for curve in curves)
     values = [datum for curve in curves for datum in _points(analysis, task, curve, reach)]
-    end = _MARGIN * max(reach, *(end for one in values for end in (one["offered_to"], one["forwarded_to"])))
+    end = _MARGIN * max(reach, *(end for datum in values for end in (datum["offered_to"], datum["forwarded_to"])))
     ends = axis((0, end), None)
     ends["axis"] |= {"tickCount": 6, "labelExpr": "'' + datum.value"}
     diagonal = [{"offered": place, "diagonal": place} for place in (0, number(reach))]
@@ -79,7 +80,7 @@ def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specificat
         "strokeWidth": {"condition": flat | {"value": 1.8}, "value": 0},
         "tooltip": SAID,
     }
-    found = [
+    layers = [
         layer(
             {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
             {"y": {"field": "diagonal", **_NUMBER}},
@@ -92,26 +93,26 @@ def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specificat
         ),
         layer({"type": "point"}, stroke | point, "datum.platform"),
     ]
-    if any("low" in one for one in values):
-        found.insert(1, _intervals(stroke))
-    return [*found, crosses({})] if any("caveat" in one for one in values) else found
+    if any("low" in datum for datum in values):
+        layers.insert(1, _intervals(stroke))
+    return [*layers, crosses({})] if any("caveat" in datum for datum in values) else layers
 
 
 def _intervals(stroke: Specification) -> Specification:
     """Both of each point in one layer: a row each, upright and along."""
     ends: Specification = {"x": {"field": "x", **_NUMBER}, "x2": {"field": "x2"}}
     ends |= {"y": {"field": "y", **_NUMBER}, "y2": {"field": "y2"}}
-    found = layer({"type": "rule", "strokeWidth": 1.1}, ends | stroke)
+    rules = layer({"type": "rule", "strokeWidth": 1.1}, ends | stroke)
     along = "[datum.offered_from, datum.offered_to, datum.value, datum.value]"
     upright = "[datum.offered, datum.offered, datum.forwarded_from, datum.forwarded_to]"
     names = ("x", "x2", "y", "y2")
-    found["transform"] = [
+    rules["transform"] = [
         {"filter": "isValid(datum.low)"},
         {"calculate": f"[{along}, {upright}]", "as": "ends"},
         {"flatten": ["ends"]},
         *({"calculate": f"datum.ends[{place}]", "as": name} for place, name in enumerate(names)),
     ]
-    return found
+    return rules
 
 
 def _points(analysis: Analysis, task: Task, curve: ListedCurve, reach: float) -> Iterator[dict[str, Any]]:
@@ -139,17 +140,17 @@ def _points(analysis: Analysis, task: Task, curve: ListedCurve, reach: float) ->
 
 
 def _said(point: ListedPoint) -> str:
-    asked = "flat out" if point.target_mbit_per_second is None else f"{point.target_mbit_per_second:g} Mbit/s a source"
+    target = "flat out" if point.target_mbit_per_second is None else f"{point.target_mbit_per_second:g} Mbit/s a source"
     means = [
         f"{word} {said_mean(mean, 'Mbit/s')}"
         for word, mean in (("offered", point.offered), ("forwarded", point.forwarded))
     ]
-    return f"{asked}, {', '.join(means)}, {blocks_count(point.blocks)}"
+    return f"{target}, {', '.join(means)}, {blocks_count(point.blocks)}"
 
 
 def _reach(curve: ListedCurve) -> float:
     """The largest rate of the list, all sources together, or what was offered at most where that is less."""
-    listed = [one.target_mbit_per_second for one in curve.points if one.target_mbit_per_second is not None]
+    listed = [point.target_mbit_per_second for point in curve.points if point.target_mbit_per_second is not None]
     offered = max(point.offered.value for point in curve.points)
     return min(max(listed, default=offered) * curve.shape.streams, offered)
 

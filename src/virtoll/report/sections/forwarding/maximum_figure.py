@@ -24,9 +24,11 @@ def _tasks(analysis: Analysis) -> list[Task]:
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Horizontal bars from zero, one panel a frame size; the baseline's median runs through as a line."""
     tasks = chosen_panels(_tasks(analysis))
-    cells = {(one, task): analysis.cells.get((one, task)) for one in analysis.platforms for task in tasks}
-    platforms = [one for one in analysis.platforms if any(cells[one, task] for task in tasks)]
-    names = {one: [caveats.name(analysis, one)] for one in platforms}
+    cells = {
+        (platform, task): analysis.cells.get((platform, task)) for platform in analysis.platforms for task in tasks
+    }
+    platforms = [platform for platform in analysis.platforms if any(cells[platform, task] for task in tasks)]
+    names = {platform: [caveats.name(analysis, platform)] for platform in platforms}
     columns = 1 if len(tasks) == 1 or width is Width.COLUMN else 2
     left = names_width(names, SIZES[width].text)
     size = (panel_width(width, columns, left, each=6), pixels(_BAR_POINTS))
@@ -36,11 +38,11 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     drawn = []
     for place, task in enumerate(tasks):
         base = analysis.cells.get((analysis.baseline or "", task))
-        own = BarPanel(
+        panel = BarPanel(
             title=task.label,
             axis="maximum forwarding rate (RFC 2285), frames/s" if place >= len(tasks) - columns else None,
-            bars={one: _bar(analysis, one, task) for one in platforms if cells[one, task]},
-            missing={one: "not measured" for one in platforms if not cells[one, task]},
+            bars={platform: _bar(analysis, platform, task) for platform in platforms if cells[platform, task]},
+            missing={platform: "not measured" for platform in platforms if not cells[platform, task]},
             names=names,
             reach=reach,
             size=size,
@@ -48,7 +50,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
             labelled=place % columns == 0,
             axis_extra=COUNTS,
         )
-        drawn.append(bar_panel(analysis, own))
+        drawn.append(bar_panel(analysis, panel))
     return figure(
         [panels(drawn, columns), *legends.legend(width, legends.of_caveats(analysis, platforms), left, most=2)]
     )
@@ -57,10 +59,10 @@ def draw(analysis: Analysis, width: Width) -> Specification:
 def _bar(analysis: Analysis, platform: str, task: Task) -> Bar:
     cell = analysis.cells[platform, task]
     low, high = (None, None) if cell.interval is None else (cell.interval.low, cell.interval.high)
-    said = f"{platform}, {task.label}: {said_cell(cell, task.metric.unit)}"
+    sentence = f"{platform}, {task.label}: {said_cell(cell, task.metric.unit)}"
     if _at_least(analysis, platform, task):
-        said += "; at least: the platform's own maximum may be higher"
-    return Bar(cell.median, low, high, _text(analysis, platform, task), said, task.workload)
+        sentence += "; at least: the platform's own maximum may be higher"
+    return Bar(cell.median, low, high, _text(analysis, platform, task), sentence, task.workload)
 
 
 def _text(analysis: Analysis, platform: str, task: Task) -> str:

@@ -10,26 +10,26 @@ from virtoll.stats.listed_rates import Accumulated
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """One panel a set of frames, one group of bars a platform, one bar a number of sources."""
-    found: dict[str, list[GroupedBar]] = {}
-    for group in dict.fromkeys(one.group for one in analysis.listed_rates.accumulated):
-        own = [one for one in analysis.listed_rates.accumulated if one.group == group]
-        frames = _frames(own[0])
-        found[frames] = [_bar(one, frames) for one in sorted(own, key=lambda one: one.shape.sources)]
-    return grouped_bars(analysis, found, width, upright="forwarded at most, Mbit/s")
+    bars: dict[str, list[GroupedBar]] = {}
+    for group in dict.fromkeys(rate.group for rate in analysis.listed_rates.accumulated):
+        rates = [rate for rate in analysis.listed_rates.accumulated if rate.group == group]
+        frames = _frames(rates[0])
+        bars[frames] = [_bar(rate, frames) for rate in sorted(rates, key=lambda rate: rate.shape.sources)]
+    return grouped_bars(analysis, bars, width, upright="forwarded at most, Mbit/s")
 
 
-def _frames(one: Accumulated) -> str:
+def _frames(accumulated: Accumulated) -> str:
     """What the bars of a panel have in common."""
-    shape = one.shape.model_copy(update={"sources": 1})
+    shape = accumulated.shape.model_copy(update={"sources": 1})
     egress = f", {field_words('egress', shape.egress)}" if shape.egress == "each" else ""
     return f"{shape.description} frames{egress}"
 
 
-def _bar(one: Accumulated, frames: str) -> GroupedBar:
-    sources = one.shape.sources
+def _bar(accumulated: Accumulated, frames: str) -> GroupedBar:
+    sources = accumulated.shape.sources
     many = "1 source" if sources == 1 else f"{sources} sources at once"
-    said = f"{frames}, {many}: {said_mean(one.rate, 'Mbit/s')}, {blocks_count(one.blocks)}"
-    return GroupedBar(one.platform, one.task.workload, str(sources), one.rate, said)
+    sentence = f"{frames}, {many}: {said_mean(accumulated.rate, 'Mbit/s')}, {blocks_count(accumulated.blocks)}"
+    return GroupedBar(accumulated.platform, accumulated.task.workload, str(sources), accumulated.rate, sentence)
 
 
 def caption(analysis: Analysis) -> str:

@@ -20,10 +20,10 @@ _PANEL_POINTS = 155.0  # high
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """One marker a guest: what has gone of the available memory; a thin line: what the guests' processes hold."""
-    series = [one for one in analysis.consolidations if one.steps]
-    values = [datum for one in series for datum in _data(analysis, one)]
+    series = [consolidation for consolidation in analysis.consolidations if consolidation.steps]
+    values = [datum for consolidation in series for datum in _data(analysis, consolidation)]
     left = upright_room(width, lines=1)
-    across = axis((0, 1.02 * max(one.guests for one in series)), "idle guests")
+    across = axis((0, 1.02 * max(consolidation.guests for consolidation in series)), "idle guests")
     across["axis"] |= {"tickCount": 8, "tickMinStep": 1}
     upright, logarithmic = _upright(values)
     panel: Specification = {
@@ -33,37 +33,41 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         "data": {"values": values},
         "layer": _layers(analysis, across, upright, logarithmic=logarithmic),
     }
-    shown = [one.platform for one in series]
+    shown = [consolidation.platform for consolidation in series]
     entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
     return figure([panel, *legends.legend(width, entries, left)])
 
 
-def _data(analysis: Analysis, own: Consolidation) -> Iterator[dict[str, Any]]:
+def _data(analysis: Analysis, consolidation: Consolidation) -> Iterator[dict[str, Any]]:
     """A datum a guest, in MiB: `value`: by how much less is available, `held`: what all processes have."""
-    first = own.steps[0].available_before_bytes
-    for step in own.steps:
-        made: dict[str, Any] = {"platform": own.platform, "guests": step.guests}
-        told = []
+    first = consolidation.steps[0].available_before_bytes
+    for step in consolidation.steps:
+        made: dict[str, Any] = {"platform": consolidation.platform, "guests": step.guests}
+        parts = []
         if first is not None and step.available_bytes is not None:
             gone = first - step.available_bytes
             made["value"] = number(gone / _MIB)
             less = f"{units.size(abs(gone))} {'less' if gone >= 0 else 'more'}"
-            told.append(f"{less} available than before the first")
+            parts.append(f"{less} available than before the first")
         if step.processes_bytes is not None:
             made["held"] = number(step.processes_bytes / _MIB)
-            told.append(f"the guests' processes hold {units.size(step.processes_bytes)}")
+            parts.append(f"the guests' processes hold {units.size(step.processes_bytes)}")
         guests = "1 idle guest" if step.guests == 1 else f"{step.guests} idle guests"
-        made["said"] = f"{caveats.name(analysis, own.platform)}, {guests}: {', '.join(told) or 'nothing was read'}"
-        yield made | ({"caveat": True} if own.platform in analysis.caveats else {})
+        made["said"] = (
+            f"{caveats.name(analysis, consolidation.platform)}, {guests}: {', '.join(parts) or 'nothing was read'}"
+        )
+        yield made | ({"caveat": True} if consolidation.platform in analysis.caveats else {})
 
 
 def _upright(values: Sequence[dict[str, Any]]) -> tuple[Specification, bool]:
     """The axis, and whether it is logarithmic: where one platform's guests take many times what another's do."""
-    found = [(one["platform"], field, one[field]) for one in values for field in ("value", "held") if field in one]
-    ends = list({(platform, field): taken for platform, field, taken in found}.values())  # the last of each
-    title, taken = "host memory taken, MiB", [one for _, _, one in found] or [1.0]
+    readings = [
+        (datum["platform"], field, datum[field]) for datum in values for field in ("value", "held") if field in datum
+    ]
+    ends = list({(platform, field): taken for platform, field, taken in readings}.values())  # the last of each
+    title, taken = "host memory taken, MiB", [value for _, _, value in readings] or [1.0]
     if min(ends, default=0) > 0 and max(ends) > _FAR_APART * min(ends):
-        limits = min(one for one in taken if one > 0) / 1.2, max(taken) * 1.2
+        limits = min(value for value in taken if value > 0) / 1.2, max(taken) * 1.2
         ticks = nice_log_ticks(*limits)
         scale: Specification = {"type": "log"}
         return axis(limits, title, scale=scale, ticks=ticks, names=[f"{tick:g}" for tick in ticks]), True
@@ -79,20 +83,20 @@ def _layers(
     line = {"x": x, "y": {"field": "held", **upright}, "stroke": stroke, "strokeDash": dash}
     marker = {"x": x, "y": y, "fill": by_platform(analysis), "shape": by_platform(analysis, "shape"), "tooltip": SAID}
     there = "datum.{} > 0" if logarithmic else "isValid(datum.{})"
-    found = [
+    layers = [
         layer({"type": "line", "strokeWidth": 1.2}, line, there.format("held")),
         layer({"type": "point", "size": area(3.4), "strokeWidth": 0}, marker, there.format("value")),
     ]
-    if any(one.platform in analysis.caveats for one in analysis.consolidations):
-        found.append(
+    if any(consolidation.platform in analysis.caveats for consolidation in analysis.consolidations):
+        layers.append(
             crosses({"x": x, "y": y}) | {"transform": [{"filter": f"datum.caveat && {there.format('value')}"}]}
         )
-    return found
+    return layers
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    counts = ", ".join(f"{one.platform}: {one.guests}" for one in analysis.consolidations)
+    counts = ", ".join(f"{consolidation.platform}: {consolidation.guests}" for consolidation in analysis.consolidations)
     return (
         "Guests started one after the other and left idle. Each marker is how much less memory the host has "
         "available than before the first guest, after that many; the line is PSS and page tables of all guests' "
@@ -103,7 +107,7 @@ def caption(analysis: Analysis) -> str:
 
 def why_not(analysis: Analysis) -> str | None:
     """A started guest of a consolidation series is needed."""
-    if any(one.steps for one in analysis.consolidations):
+    if any(consolidation.steps for consolidation in analysis.consolidations):
         return None
     return "no consolidation series was measured in this run"
 

@@ -48,7 +48,7 @@ _TICKS = 5
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Three panels with one row a platform: milliseconds, MiB, and CPU time as a multiple of the baseline's."""
     shown = [row.platform for row in analysis.guests]
-    left = names_width({one: [caveats.name(analysis, one)] for one in shown}, SIZES[width].text)
+    left = names_width({platform: [caveats.name(analysis, platform)] for platform in shown}, SIZES[width].text)
     wide = panel_width(width, 3, left, each=8)
     drawn = [
         panel | {"width": wide, "height": round(pixels(_ROW_POINTS) * len(shown), 1)}
@@ -89,7 +89,7 @@ def _ready(analysis: Analysis, width: Width) -> Specification:
     totals = [row.ready.median / 1e6 for row in analysis.guests if row.ready is not None]
     across = _logarithmic([min(totals) / 2, *totals] if totals else [], "ready, ms (log)")
     begin = across["scale"]["domain"][0]
-    values = [datum for row, one in enumerate(analysis.guests) for datum in _way(analysis, one, row, begin)]
+    values = [datum for row, cost in enumerate(analysis.guests) for datum in _way(analysis, cost, row, begin)]
     ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}, "tooltip": SAID}
     tone: Specification = {
         "condition": [{"test": f"datum.part === '{name}'", "value": paint} for name, paint in _PARTS.items()],
@@ -97,15 +97,15 @@ def _ready(analysis: Analysis, width: Width) -> Specification:
     }
     bar: Specification = {"type": "bar", "size": round(pixels(_ROW_POINTS) * 0.62, 2)}
     open_bar = bar | {"fill": PAPER, "strokeWidth": 1.4}
-    found = []
-    if any("part" in one and "open" not in one for one in values):
-        found.append(layer(bar, ends | {"fill": tone}, "datum.part && !datum.open"))
-    if any("open" in one for one in values):
+    layers = []
+    if any("part" in datum and "open" not in datum for datum in values):
+        layers.append(layer(bar, ends | {"fill": tone}, "datum.part && !datum.open"))
+    if any("open" in datum for datum in values):
         dash: Specification = {"condition": {"test": "datum.caveat", "value": [3, 2]}, "value": [1, 0]}
-        found.append(layer(open_bar, ends | {"stroke": tone, "strokeDash": dash}, "datum.open"))
-    if any("low" in one for one in values):
-        found += on_paper({"x": {"field": "low", **across}, "x2": {"field": "high"}})
-    return _panel("", width, values, found or _nothing(across), _rows(analysis, labelled=True))
+        layers.append(layer(open_bar, ends | {"stroke": tone, "strokeDash": dash}, "datum.open"))
+    if any("low" in datum for datum in values):
+        layers += on_paper({"x": {"field": "low", **across}, "x2": {"field": "high"}})
+    return _panel("", width, values, layers or _nothing(across), _rows(analysis, labelled=True))
 
 
 def _nothing(across: Specification) -> list[Specification]:
@@ -125,35 +125,35 @@ def _panel(
     return {"title": title, "data": {"values": list(values)}, "encoding": rows, "layer": list(layers)}
 
 
-def _way(analysis: Analysis, own: GuestCost, row: int, begin: float) -> Iterable[dict[str, Any]]:
+def _way(analysis: Analysis, cost: GuestCost, row: int, begin: float) -> Iterable[dict[str, Any]]:
     """The parts that reach into the panel, in ms, the last of them with the whole's value; the whole where none is
     known."""
-    if own.ready is None:
+    if cost.ready is None:
         return
     known = {
         name: part.median / 1e6
-        for name, part in zip(_PARTS, (own.spawn, own.kernel, own.init), strict=True)
+        for name, part in zip(_PARTS, (cost.spawn, cost.kernel, cost.init), strict=True)
         if part is not None
     }
-    name = caveats.name(analysis, own.platform)
-    total = f"ready after {_said(own.ready, 'ns')}"
-    common: dict[str, Any] = {"platform": own.platform, "row": row}
-    common |= {"caveat": True, "open": True} if own.platform in analysis.caveats else {}
-    whole: dict[str, Any] = {"value": number(own.ready.median / 1e6)}
-    if own.ready.interval is not None:
-        whole |= {"low": number(own.ready.interval.low / 1e6), "high": number(own.ready.interval.high / 1e6)}
-    moment, found = 0.0, list[dict[str, Any]]()
+    name = caveats.name(analysis, cost.platform)
+    total = f"ready after {_said(cost.ready, 'ns')}"
+    common: dict[str, Any] = {"platform": cost.platform, "row": row}
+    common |= {"caveat": True, "open": True} if cost.platform in analysis.caveats else {}
+    whole: dict[str, Any] = {"value": number(cost.ready.median / 1e6)}
+    if cost.ready.interval is not None:
+        whole |= {"low": number(cost.ready.interval.low / 1e6), "high": number(cost.ready.interval.high / 1e6)}
+    moment, segments = 0.0, list[dict[str, Any]]()
     for part, length in known.items():
         ends = {"from": number(max(moment, begin)), "to": number(max(moment + length, begin))}
-        said = f"{name}: {part} {units.nanoseconds(1e6 * length)}; {total}"
-        found.append(common | {"part": part, **ends, "said": said})
+        sentence = f"{name}: {part} {units.nanoseconds(1e6 * length)}; {total}"
+        segments.append(common | {"part": part, **ends, "said": sentence})
         moment += length
-    if not found:
-        said = f"{name}: {total}; cannot be split into phases"
+    if not segments:
+        sentence = f"{name}: {total}; cannot be split into phases"
         ends = {"from": begin, "to": whole["value"]}
-        found.append(common | {"part": _HOLLOW, "open": True, **ends, "said": said})
-    yield from found[:-1]
-    yield found[-1] | whole
+        segments.append(common | {"part": _HOLLOW, "open": True, **ends, "said": sentence})
+    yield from segments[:-1]
+    yield segments[-1] | whole
 
 
 def _said(part: Quantity, unit: str) -> str:
@@ -172,26 +172,26 @@ def _offset(domain: Sequence[Any]) -> Specification:
 
 def _memory(analysis: Analysis, width: Width) -> Specification:
     values = list(_held(analysis))
-    ends = [one[end] for one in values for end in ("value", "low", "high") if end in one]
+    ends = [datum[end] for datum in values for end in ("value", "low", "high") if end in datum]
     across = _logarithmic(ends, "host memory, MiB (log)")
     face: Specification = {"condition": {"test": "datum.within === 1", **by_platform(analysis)}, "value": PAPER}
-    found = _dots(analysis, across, _offset((0, 1)), face, 4.4)
-    return _panel("open: idle; filled: after work", width, values, found, _rows(analysis))
+    dots = _dots(analysis, across, _offset((0, 1)), face, 4.4)
+    return _panel("open: idle; filled: after work", width, values, dots, _rows(analysis))
 
 
 def _held(analysis: Analysis) -> Iterable[dict[str, Any]]:
     """What a guest's processes hold idle (`within` 0) and after work (1), in MiB; nothing where they hold none."""
-    for row, own in enumerate(analysis.guests):
-        for within, (part, when) in enumerate(((own.idle, "idle"), (own.worked, "after work"))):
+    for row, cost in enumerate(analysis.guests):
+        for within, (part, when) in enumerate(((cost.idle, "idle"), (cost.worked, "after work"))):
             if part is None or part.median <= 0:
                 continue
-            said = f"{caveats.name(analysis, own.platform)}, {when}: {_said(part, 'bytes')}"
-            made: dict[str, Any] = {"platform": own.platform, "row": row, "within": within}
-            made |= {"value": number(part.median / _MIB), "said": said}
+            sentence = f"{caveats.name(analysis, cost.platform)}, {when}: {_said(part, 'bytes')}"
+            made: dict[str, Any] = {"platform": cost.platform, "row": row, "within": within}
+            made |= {"value": number(part.median / _MIB), "said": sentence}
             if part.interval is not None and part.interval.low > 0:
                 low, high = number(part.interval.low / _MIB), number(part.interval.high / _MIB)
                 made |= {"low": low, "high": high, "from": low, "to": high}
-            yield made | ({"caveat": True} if own.platform in analysis.caveats else {})
+            yield made | ({"caveat": True} if cost.platform in analysis.caveats else {})
 
 
 def _processor(analysis: Analysis, width: Width) -> Specification:
@@ -199,31 +199,31 @@ def _processor(analysis: Analysis, width: Width) -> Specification:
     shown = [use for use in analysis.host_cpu if use.ratio is not None and use.platform in rows]
     tasks = list(dict.fromkeys(use.task for use in shown))
     values = [_use(analysis, use, rows[use.platform], tasks.index(use.task)) for use in shown]
-    ends = [one[end] for one in values for end in ("value", "from", "to") if end in one]
+    ends = [datum[end] for datum in values for end in ("value", "from", "to") if end in datum]
     across = _logarithmic([1.0, *ends], f"host CPU per job, × {analysis.baseline or 'baseline'} (log)")
     dots = _dots(analysis, across, _offset(range(max(len(tasks), 2))), by_platform(analysis), 3.6)
     return _panel("", width, values, [rule_through("x", 1), *dots], _rows(analysis))
 
 
-def _use(analysis: Analysis, own: CpuUse, row: int, within: int) -> dict[str, Any]:
+def _use(analysis: Analysis, use: CpuUse, row: int, within: int) -> dict[str, Any]:
     """One job's CPU time as a multiple of the baseline's."""
-    ratio = own.ratio or 1.0
-    made: dict[str, Any] = {"platform": own.platform, "workload": own.task.workload, "row": row, "within": within}
+    ratio = use.ratio or 1.0
+    made: dict[str, Any] = {"platform": use.platform, "workload": use.task.workload, "row": row, "within": within}
     between = ""
-    if own.interval is not None:
-        made |= {"low": number(own.interval.low), "high": number(own.interval.high)}
+    if use.interval is not None:
+        made |= {"low": number(use.interval.low), "high": number(use.interval.high)}
         made |= {
-            "from": number(max(own.interval.low, ratio / _CUT)),
-            "to": number(min(own.interval.high, ratio * _CUT)),
+            "from": number(max(use.interval.low, ratio / _CUT)),
+            "to": number(min(use.interval.high, ratio * _CUT)),
         }
-        covered = units.percent(own.interval.coverage)
-        between = f", {covered} interval {units.between(own.interval.low, own.interval.high, 'times')}"
-    used = f"{units.nanoseconds(own.per_unit.median)} a {own.unit}"
-    times = words.estimate(ratio, own.interval, "times")
-    said = f"{times} {analysis.baseline}'s{between}, {blocks_count(own.per_unit.blocks)}; {used}"
+        covered = units.percent(use.interval.coverage)
+        between = f", {covered} interval {units.between(use.interval.low, use.interval.high, 'times')}"
+    used = f"{units.nanoseconds(use.per_unit.median)} a {use.unit}"
+    times = words.estimate(ratio, use.interval, "times")
+    sentence = f"{times} {analysis.baseline}'s{between}, {blocks_count(use.per_unit.blocks)}; {used}"
     return made | {
         "value": number(ratio),
-        "said": f"{caveats.name(analysis, own.platform)}, {own.task.label}: {said}",
+        "said": f"{caveats.name(analysis, use.platform)}, {use.task.label}: {sentence}",
     }
 
 
@@ -235,23 +235,23 @@ def _dots(
     ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}, "yOffset": offset}
     stroke, shape = by_platform(analysis), by_platform(analysis, "shape")
     marker: Specification = {"type": "point", "size": markers.area(points - 0.4), "strokeWidth": 1.3}
-    found = [
+    layers = [
         layer({"type": "rule", "strokeWidth": 1.3}, ends | {"stroke": stroke, "tooltip": SAID}, "isValid(datum.from)"),
         layer(marker, at | {"stroke": stroke, "shape": shape, "fill": face, "tooltip": SAID}),
     ]
-    return [*found, crosses(at)] if analysis.caveats else found
+    return [*layers, crosses(at)] if analysis.caveats else layers
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
     tasks = list(dict.fromkeys(use.task.label for use in analysis.host_cpu if use.ratio is not None))
     jobs = f" Within a row the jobs are, from above: {', '.join(tasks)}." if tasks else ""
-    found = [part for row in analysis.guests for part in (row.ready, row.idle, row.worked) if part is not None]
+    parts = [part for row in analysis.guests for part in (row.ready, row.idle, row.worked) if part is not None]
     return (
         "Left: the way from the first process to the guest's answer, by the outside clock, medians; an open bar with a "
         "whole outline cannot be split into phases. Middle: PSS and page tables of the guest's processes on the host. "
         "Right: CPU time of those processes over a job, as a multiple of the baseline's in the same block. Left and "
-        f"middle: {coverage_text(found)}. Right: 95 % intervals, cut at a factor of three.{jobs} "
+        f"middle: {coverage_text(parts)}. Right: 95 % intervals, cut at a factor of three.{jobs} "
         f"{blocks_text(analysis)}."
     )
 

@@ -12,16 +12,23 @@ from virtoll.stats.values import Task
 
 def _shown(analysis: Analysis) -> list[Comparison]:
     """Primary metrics alone: the tables have the others."""
-    return [one for one in analysis.isolation.comparisons if one.share is not None and one.task.metric.primary]
+    return [
+        comparison
+        for comparison in analysis.isolation.comparisons
+        if comparison.share is not None and comparison.task.metric.primary
+    ]
 
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Shares of the guest alone, on a logarithmic axis that all victims share."""
     shown = _shown(analysis)
-    tasks: list[Task] = [task for task in analysis.tasks if any(one.task == task for one in shown)]
-    platforms = [label for label in analysis.platforms if any(one.platform == label for one in shown)]
-    labels = [one.label for one in analysis.isolation.conditions]
-    measured = {task: {label: own for label in labels if (own := _by_platform(shown, task, label))} for task in tasks}
+    tasks: list[Task] = [task for task in analysis.tasks if any(comparison.task == task for comparison in shown)]
+    platforms = [label for label in analysis.platforms if any(comparison.platform == label for comparison in shown)]
+    labels = [condition.label for condition in analysis.isolation.conditions]
+    measured = {
+        task: {label: comparisons for label in labels if (comparisons := _by_platform(shown, task, label))}
+        for task in tasks
+    }
     limits = share_limits(analysis, shown)
     left = left_of(labels, width)
     axis = "performance in % of the guest alone (logarithmic); left of 100 % is slower"
@@ -37,18 +44,22 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         )
         for task in tasks
     ]
-    drawn = [share_panel(analysis, one, width, left) for one in panels]
+    drawn = [share_panel(analysis, panel, width, left) for panel in panels]
     return figure([*drawn, *share_legend(analysis, platforms, "the guest alone", width=width, left=left)])
 
 
 def _by_platform(shown: list[Comparison], task: Task, label: str) -> dict[str, Comparison]:
-    return {one.platform: one for one in shown if one.task == task and one.condition == label}
+    return {
+        comparison.platform: comparison
+        for comparison in shown
+        if comparison.task == task and comparison.condition == label
+    }
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
     shown = _shown(analysis)
-    if not any(one.interval for one in shown):
+    if not any(comparison.interval for comparison in shown):
         return "Each marker is the ratio to the guest alone in the one block that was measured: there is no verdict."
     return (
         f"Each marker is a guest's performance in % of itself alone, over {words.blocks_words(analysis)}; its line "

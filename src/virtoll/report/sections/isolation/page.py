@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 def isolation_values(source: ReportInput) -> dict[str, Any] | None:
     """What the template prints; None where nothing ran beside other guests."""
     analysis = source.analysis
-    found = analysis.isolation
-    if not found.conditions:
+    isolation = analysis.isolation
+    if not isolation.conditions:
         return None
     tasks = isolated_tasks(analysis)
-    having = {one.platform for one in found.comparisons if one.share is not None}
+    having = {comparison.platform for comparison in isolation.comparisons if comparison.share is not None}
     shown = [platform for platform in analysis.platforms if platform in having]
     return {
         "platforms": shown,
         "matrices": [_matrix_and_reasons(analysis, task, shown) for task in tasks],
-        "family": found.family,
+        "family": isolation.family,
         "control_line": control_line(analysis),
-        "by_threads": any(one.load in TRAFFIC_LOADS for one in found.conditions)
+        "by_threads": any(condition.load in TRAFFIC_LOADS for condition in isolation.conditions)
         and any(boot.forwarding is not None and boot.forwarding.by_threads for boot in analysis.data.boots),
         "routers": routers_values(analysis),
-        "uses": [_use_row(one) for one in found.uses if one.offered is not None or one.cpus is not None],
+        "uses": [_use_row(use) for use in isolation.uses if use.offered is not None or use.cpus is not None],
     }
 
 
 def isolated_tasks(analysis: Analysis) -> list[Task]:
     """The victims: each task that has a value under some condition, in the analysis' order."""
-    having = {one.task for one in analysis.isolation.comparisons if one.share is not None}
+    having = {comparison.task for comparison in analysis.isolation.comparisons if comparison.share is not None}
     return [task for task in analysis.tasks if task in having]
 
 
@@ -54,17 +54,17 @@ def _matrix_and_reasons(
 
 def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:
     """One victim: a line for the medians alone, then one for each condition."""
-    found = analysis.isolation
+    isolation = analysis.isolation
 
     def alone(platform: str) -> Shown:
-        cell = found.cells.get((platform, task, ALONE))
+        cell = isolation.cells.get((platform, task, ALONE))
         return Shown("–") if cell is None else Shown(units.value(cell.median, task.metric.unit), "median")
 
     rows = [TableRow(ALONE, tuple(map(alone, platforms)))]
-    for condition in found.conditions:
-        own = [found.comparison(platform, task, condition.label) for platform in platforms]
-        if any(one is not None and one.share is not None for one in own):
-            rows.append(TableRow(condition.label, tuple(map(comparison_cell, own))))
+    for condition in isolation.conditions:
+        comparisons = [isolation.comparison(platform, task, condition.label) for platform in platforms]
+        if any(comparison is not None and comparison.share is not None for comparison in comparisons):
+            rows.append(TableRow(condition.label, tuple(map(comparison_cell, comparisons))))
     return rows
 
 
@@ -78,52 +78,58 @@ def control_line(analysis: Analysis) -> str:
     return line or "There is no A/A control: the guest alone was not compared with itself."
 
 
-def _use_row(one: LoadUse) -> TableRow:
+def _use_row(use: LoadUse) -> TableRow:
     def rate(value: float | None) -> Shown:
         return Shown("–") if value is None else Shown(units.frame_rate(value))
 
     def share(value: float | None) -> Shown:
         return Shown("–") if value is None else Shown(units.percent(value))
 
-    cpus = Shown("–") if one.cpus is None else Shown(units.significant(one.cpus, 2))
+    cpus = Shown("–") if use.cpus is None else Shown(units.significant(use.cpus, 2))
     return TableRow(
-        one.platform,
+        use.platform,
         (
-            Shown(one.task.work, kind="text"),
-            Shown(one.condition, kind="text"),
-            Shown(one.neighbour, kind="text"),
-            rate(one.maximum),
-            rate(one.asked),
-            rate(one.offered),
-            rate(one.forwarded),
-            share(one.lost_share),
-            share(one.skipped_share),
+            Shown(use.task.work, kind="text"),
+            Shown(use.condition, kind="text"),
+            Shown(use.neighbour, kind="text"),
+            rate(use.maximum),
+            rate(use.asked),
+            rate(use.offered),
+            rate(use.forwarded),
+            share(use.lost_share),
+            share(use.skipped_share),
             cpus,
-            Shown(str(one.trials)),
+            Shown(str(use.trials)),
         ),
     )
 
 
 def isolation_terminal(analysis: Analysis, width: int) -> "list[RenderableType]":
     """The matrix for the terminal, primary metrics alone: a table a victim, a line a condition, a column a platform."""
-    found = analysis.isolation
-    if not found.conditions:
+    isolation = analysis.isolation
+    if not isolation.conditions:
         return []
     shown: list[RenderableType] = []
     for task in (task for task in isolated_tasks(analysis) if task.metric.primary):
-        having = {one.platform for one in found.comparisons if one.task == task and one.share is not None}
+        having = {
+            comparison.platform
+            for comparison in isolation.comparisons
+            if comparison.task == task and comparison.share is not None
+        }
         platforms = [platform for platform in analysis.platforms if platform in having]
         rows = []
-        for condition in found.conditions:
-            own = [found.comparison(platform, task, condition.label) for platform in platforms]
-            rows.append((condition.label, ["–" if one is None else _short(one) for one in own]))
+        for condition in isolation.conditions:
+            comparisons = [isolation.comparison(platform, task, condition.label) for platform in platforms]
+            rows.append(
+                (condition.label, ["–" if comparison is None else _short(comparison) for comparison in comparisons])
+            )
         shown += [text(""), *matrices(f"{task.label} beside", platforms, rows, width)]
     lead = f"Each guest against itself alone, in the same block and round. {control_line(analysis)}"
-    return [*shown, text(f"{lead} Verdicts are corrected (Holm) over {found.family} comparisons.")]
+    return [*shown, text(f"{lead} Verdicts are corrected (Holm) over {isolation.family} comparisons.")]
 
 
-def _short(one: Comparison) -> str:
+def _short(comparison: Comparison) -> str:
     """A verdict for a narrow column: of what is not known, the page has the interval."""
-    said = words.said(one)
-    decided = one.verdict in DECIDED
-    return f"{said.short_head}\n{said.short_tail}" if said.short_tail and decided else said.short_head
+    sentence = words.said(comparison)
+    decided = comparison.verdict in DECIDED
+    return f"{sentence.short_head}\n{sentence.short_tail}" if sentence.short_tail and decided else sentence.short_head

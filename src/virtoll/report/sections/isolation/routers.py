@@ -19,25 +19,27 @@ def routers_values(analysis: Analysis) -> dict[str, Any] | None:
     every = analysis.routers_beside
     if not every:
         return None
-    computing = [one for one in every if one.condition.load not in TRAFFIC_LOADS]
-    sent = [one for one in every if one.into_other is not None]
+    computing = [router for router in every if router.condition.load not in TRAFFIC_LOADS]
+    sent = [router for router in every if router.into_other is not None]
     return {
         "changes": _table(analysis, computing, _change),
         "traffic": _table(analysis, sorted(sent, key=_as_they_are_printed), _in_and_out),
     }
 
 
-def _as_they_are_printed(one: RouterBeside) -> tuple[float, int]:
+def _as_they_are_printed(router: RouterBeside) -> tuple[float, int]:
     """One of the paper's Tables 2 and 3 after the other, each with the largest frames first; sorting is stable."""
-    return one.condition.rate_share or 0.0, -one.shape.frame_size_bytes
+    return router.condition.rate_share or 0.0, -router.shape.frame_size_bytes
 
 
-def _table(analysis: Analysis, own: Sequence[RouterBeside], cell: Callable[[RouterBeside], Shown]) -> dict[str, Any]:
+def _table(
+    analysis: Analysis, routers: Sequence[RouterBeside], cell: Callable[[RouterBeside], Shown]
+) -> dict[str, Any]:
     """A line for each condition and its frames, a column for each platform."""
-    platforms = [label for label in analysis.platforms if any(one.platform == label for one in own)]
+    platforms = [label for label in analysis.platforms if any(router.platform == label for router in routers)]
     lines: dict[tuple[str, str], dict[str, RouterBeside]] = {}
-    for one in own:
-        lines.setdefault((one.condition.label, one.task.size), {})[one.platform] = one
+    for router in routers:
+        lines.setdefault((router.condition.label, router.task.size), {})[router.platform] = router
     rows = [
         TableRow(
             f"{size} frames beside {condition}",
@@ -48,10 +50,10 @@ def _table(analysis: Analysis, own: Sequence[RouterBeside], cell: Callable[[Rout
     return {"platforms": platforms, "rows": rows}
 
 
-def _change(one: RouterBeside) -> Shown:
-    interval = one.change.interval
+def _change(router: RouterBeside) -> Shown:
+    interval = router.change.interval
     small = f"{signed(interval.low)} to {signed(interval.high)}" if interval else ""
-    return Shown(signed(one.change.value), small, but=one.caveat or "")
+    return Shown(signed(router.change.value), small, but=router.caveat or "")
 
 
 def signed(share: float) -> str:
@@ -59,8 +61,8 @@ def signed(share: float) -> str:
     return f"+{units.percent(share)}" if share > 0 else units.percent(share)
 
 
-def _in_and_out(one: RouterBeside) -> Shown:
-    return Shown(_mbit(one.out_of_other), f"of {_mbit(one.into_other)}")
+def _in_and_out(router: RouterBeside) -> Shown:
+    return Shown(_mbit(router.out_of_other), f"of {_mbit(router.into_other)}")
 
 
 def _mbit(estimate: Estimate | None) -> str:

@@ -11,22 +11,22 @@ from virtoll.stats.routers_beside import RouterBeside
 
 
 def _shown(analysis: Analysis) -> list[RouterBeside]:
-    return [one for one in analysis.routers_beside if one.condition.load == "forward"]
+    return [router for router in analysis.routers_beside if router.condition.load == "forward"]
 
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """One panel a condition, one group of bars a platform, one bar a size of frames."""
-    found: dict[str, list[GroupedBar]] = {}
-    for one in _shown(analysis):
-        found.setdefault(f"beside {one.condition.label}", []).append(_bar(one))
-    return grouped_bars(analysis, found, width, upright="maximum, % of alone", reference=100)
+    bars: dict[str, list[GroupedBar]] = {}
+    for router in _shown(analysis):
+        bars.setdefault(f"beside {router.condition.label}", []).append(_bar(router))
+    return grouped_bars(analysis, bars, width, upright="maximum, % of alone", reference=100)
 
 
-def _bar(one: RouterBeside) -> GroupedBar:
-    mean = _of_alone(one.change)
-    said = f"{frames_title(one.task)}, beside {one.condition.label}: {said_mean(mean, '% of alone')}"
-    said += f", {blocks_count(one.blocks)}" + ("" if one.caveat is None else f"; {one.caveat}")
-    return GroupedBar(one.platform, one.task.workload, one.task.size.removesuffix(" B"), mean, said)
+def _bar(router: RouterBeside) -> GroupedBar:
+    mean = _of_alone(router.change)
+    sentence = f"{frames_title(router.task)}, beside {router.condition.label}: {said_mean(mean, '% of alone')}"
+    sentence += f", {blocks_count(router.blocks)}" + ("" if router.caveat is None else f"; {router.caveat}")
+    return GroupedBar(router.platform, router.task.workload, router.task.size.removesuffix(" B"), mean, sentence)
 
 
 def _of_alone(change: Estimate) -> Estimate:

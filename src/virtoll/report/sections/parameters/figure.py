@@ -163,7 +163,7 @@ def _point(panel: OverParameter, point: ParameterPoint, upright: Upright) -> Lin
     text = f"{place}, {units.metric_words(panel.metric.name)}: {said_cell(cell, panel.metric.unit)}"
     scale, interval = upright.scale, cell.interval
     if interval is None:
-        return LinePoint(point.value, cell.median / scale, said=text)
+        return LinePoint(point.value, cell.median / scale, tooltip=text)
     return LinePoint(point.value, cell.median / scale, interval.low / scale, interval.high / scale, text)
 
 

@@ -95,7 +95,7 @@ def _panel(
     lines: dict[str, list[LinePoint]] = {}
     for row, value in sorted(values.items(), key=lambda item: (item[0].point.vcpus, item[0].point.guests)):
         thick = widths[row.point.vcpus] if len(widths) > 1 else None
-        point = LinePoint(row.point.guests, value, said=_words(analysis, row), width=thick)
+        point = LinePoint(row.point.guests, value, tooltip=_words(analysis, row), width=thick)
         lines.setdefault(row.platform, []).append(point)
     limits = (min(values.values()) / _BEYOND, max(values.values()) * _BEYOND)
     ticks = nice_log_ticks(*limits)

@@ -50,7 +50,7 @@ def _panel(
     scale, shown_unit = units.axis_unit(max(values.values()), unit)
     lines: dict[str, list[LinePoint]] = {}
     for row, value in sorted(values.items(), key=lambda item: item[0].point.vcpus):
-        lines.setdefault(row.platform, []).append(LinePoint(row.point.vcpus, value / scale, said=_words(row)))
+        lines.setdefault(row.platform, []).append(LinePoint(row.point.vcpus, value / scale, tooltip=_words(row)))
     vcpus = sorted({row.point.vcpus for row in values})
     limits = (0.0, _ABOVE * max(values.values()) / scale)
     upright = axis(limits, f"{title}, {shown_unit}", extent=labels_room(width))
