@@ -41,7 +41,7 @@ class Run:
     """One run: what was measured, and what the analysis says of it. Each part is read or computed once."""
 
     def __init__(self, folder: Path, location: FoundRun | None = None) -> None:
-        """``folder``: the run's; ``found``: how ``load`` found it."""
+        """``folder``: the run's; ``location``: how ``load`` found it."""
         self.folder = folder
         self._found = location or FoundRun(folder)
 
