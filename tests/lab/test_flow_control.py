@@ -91,7 +91,7 @@ def test_what_was_switched_is_noted_first_and_put_back_by_the_note(
     try:
         monkeypatch.setenv(RECORD_VARIABLE, str(descriptor))
         for _ in range(2):  # the second time there is nothing to switch, and so nothing to put back
-            switch("lo", wanted=False, kernel=EthtoolPause(watched))
+            switch("lo", enabled=False, kernel=EthtoolPause(watched))
             assert driver.state == (1, 0, 0), "whether it negotiates is left"
     finally:
         os.close(descriptor)

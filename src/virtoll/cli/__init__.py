@@ -122,8 +122,8 @@ def _leave_for_the_system(error: OSError) -> NoReturn:
     if isinstance(error.__context__, typer.TyperException):  # the standard error is full, which would show a wrong use
         _discard(sys.stderr)
         sys.exit(error.__context__.exit_code)
-    said = f"virtoll: the standard output cannot be written: {error.strerror}; make room for it"
-    _leave([said], StorageError.exit_code)
+    sentence = f"virtoll: the standard output cannot be written: {error.strerror}; make room for it"
+    _leave([sentence], StorageError.exit_code)
 
 
 def _has_current_folder() -> bool:
@@ -143,8 +143,8 @@ def _damage_of(error: Exception) -> VirtollError | None:
     if damage is None:
         return None
     debug("%s", "".join(traceback.format_exception(error)))
-    found: VirtollError | None = damage.damage_of(error)
-    return found
+    damage_error: VirtollError | None = damage.damage_of(error)
+    return damage_error
 
 
 def _leave(last_words: Iterable[str], code: int) -> NoReturn:
@@ -165,8 +165,8 @@ def _discard(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _tell_version(enabled: bool) -> None:
+    if enabled:
         say(f"virtoll {__version__}")
         raise typer.Exit
 

@@ -37,14 +37,14 @@ def advise(
             "there is no need; give --need, such as --need 'router 64B 200kpps loss<0.1%', or 'needs' in an experiment"
         )
     advice = advised(load_analysis(folder), parts, known_workloads())
-    told = experiments_of(advice)
+    experiments = experiments_of(advice)
     tell_damage(folder)
     if as_json:
-        print_json(advice_document(advice, told))
+        print_json(advice_document(advice, experiments))
         return
     for line in all_advice_lines(advice):
         say_in_columns(line)
-    for each in told:
+    for each in experiments:
         say("")
         say_in_columns(experiment_line(each))
         if each.text is not None:
@@ -56,8 +56,8 @@ def _read(path: Path) -> list[str]:
     from virtoll.cli.needs import parts_of
     from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
-    found = parse_yaml(read_text(path), str(path))
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+    needs = parse_yaml(read_text(path), str(path))
+    if not isinstance(needs, list) or not needs or not all(isinstance(need, str) for need in needs):
         raise UsageError(f"{path}: must be a list of needs, each a text such as 'oltp p99<20ms'")
-    parts_of(found, f"{path}: ")
-    return found
+    parts_of(needs, f"{path}: ")
+    return needs

@@ -75,11 +75,11 @@ def block(
     refuse_undivided(checked)
     if checked.testbed is not None and needs_lab(checked):
         on_its_nodes(checked.testbed)  # what is missing is told before a folder is made or set aside
-    wanted = asked_blocks(block, checked.blocks)
-    part = part_of(checked, plan_of(checked), wanted)
+    block_numbers = asked_blocks(block, checked.blocks)
+    part = part_of(checked, plan_of(checked), block_numbers)
     into = into.absolute()
     joined_campaign(into, checked, part)
-    folder = into / part_name(wanted)
+    folder = into / part_name(block_numbers)
     there = (folder / "manifest.json").exists()
     begins = beginning(folder, part, _agent_sha256(checked))
     if begins == "done":
@@ -93,7 +93,7 @@ def block(
                 f"virtoll: another host, agent or Virtoll began {folder.name} and did not end it; it is now in "
                 f"{into / ASIDE}, and begins anew here"
             )
-        measure_into(checked, folder, wanted)
+        measure_into(checked, folder, block_numbers)
     say(str(folder) if is_quiet() else f"part of campaign {part.campaign[:8]}: {folder}")
 
 

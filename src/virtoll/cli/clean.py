@@ -57,18 +57,18 @@ def is_experiment(destination: str) -> bool:
 
 def by_api(experiment: Experiment, platforms: Mapping[str, type[Platform[Parameters]]]) -> list[PlatformChoice]:
     """An entry for each host of the experiment that is cleaned by its product's API; ``UsageError`` without any."""
-    found: dict[tuple[str, str], PlatformChoice] = {}
+    choices: dict[tuple[str, str], PlatformChoice] = {}
     for choice in experiment.platforms:
         named = choice.parameters.model_fields_set  # without any it is no host yet
         if named and platforms[choice.platform].cleaned_by_api:
             where = choice.parameters.model_dump_json(include=set(choice.parameters.unlabelled))
-            found.setdefault((choice.platform, where), choice)
-    if not found:
+            choices.setdefault((choice.platform, where), choice)
+    if not choices:
         raise UsageError(
             f"{experiment.file}: names no host that is cleaned by its product's API (platform esxi); give 'local' or "
             "user@host of ssh's for the other products"
         )
-    return list(found.values())
+    return list(choices.values())
 
 
 def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type[Platform[Parameters]]]) -> list[str]:
@@ -76,8 +76,8 @@ def clean_by_api(choices: Iterable[PlatformChoice], platforms: Mapping[str, type
     alive, removed = living_labs(host_to_clean("local")), []
     for choice in choices:
         with as_usage_error(f"{choice.platform}: "):
-            found = platforms[choice.platform].with_parameters(choice.parameters).remove_leftovers_by_api(alive)
-        removed += [f"{one} by the API of {choice.label}" for one in found]
+            leftovers = platforms[choice.platform].with_parameters(choice.parameters).remove_leftovers_by_api(alive)
+        removed += [f"{leftover} by the API of {choice.label}" for leftover in leftovers]
     return removed
 
 
@@ -86,11 +86,11 @@ def clean_host(host: CommandRunner, platforms: Mapping[str, type[Platform[Parame
     alive, removed, silent = living_labs(host), [], []
     for name, kind in platforms.items():
         try:
-            removed += [f"{one} on {host.name}" for one in kind.remove_leftovers(host, alive)]
+            removed += [f"{leftover} on {host.name}" for leftover in kind.remove_leftovers(host, alive)]
         except GuestError as error:
             silent.append(f"{name}: {error}")
     try:  # after the products' guests, which may have them mounted
-        removed += [f"{one} on {host.name}" for one in remote_data.remove_leftovers(host, alive)]
+        removed += [f"{leftover} on {host.name}" for leftover in remote_data.remove_leftovers(host, alive)]
     except GuestError as error:
         silent.append(f"data directories: {error}")
     return removed, silent

@@ -135,25 +135,25 @@ def compare(
     if open_page and output is None:
         raise UsageError("--open opens the page that --output writes; give --output FOLDER")
     limit = _limit(fail_if_slower)
-    asked = _Asked(_by(by), _ignored(despite or []), tuple(platform or ()), tuple(workload or ()))
-    told = _told(_operands(operands), asked)
+    request = _Asked(_by(by), _ignored(despite or []), tuple(platform or ()), tuple(workload or ()))
+    comparisons = _told(_operands(operands), request)
     if limit is not None and fail_if_slower is not None:
-        told = [_judged(one, limit, fail_if_slower) for one in told]
-    page = _page(told, output, open_page) if output is not None else None
+        comparisons = [_judged(comparison, limit, fail_if_slower) for comparison in comparisons]
+    page = _page(comparisons, output, open_page) if output is not None else None
     if as_json:
-        print_json(compared_document(told))
+        print_json(compared_document(comparisons))
     elif markdown:
-        write_out(compared_markdown(told))
+        write_out(compared_markdown(comparisons))
     elif not is_quiet():
-        for number, one in enumerate(told):
-            for part in ([""] if number else []) + compared_lines(one, columns()):
+        for number, comparison in enumerate(comparisons):
+            for part in ([""] if number else []) + compared_lines(comparison, columns()):
                 console().print(part, width=columns())
-            if one.gate is not None:
-                for line in _gate_lines(one.gate):
+            if comparison.gate is not None:
+                for line in _gate_lines(comparison.gate):
                     say_in_columns(line)
     if page is not None and not as_json and not markdown:
         say_page("" if is_quiet() else "page: ", page)
-    _leave_by(told, allow_unknown)
+    _leave_by(comparisons, allow_unknown)
 
 
 def _limit(text: str | None) -> float | None:
@@ -168,10 +168,10 @@ def _limit(text: str | None) -> float | None:
 
 
 def _ignored(despite: Sequence[str]) -> frozenset[Unlike]:
-    for one in despite:
-        if one not in _KINDS:
-            raise UsageError(f"--despite {one}: not known; choose of: {', '.join(_KINDS)}")
-    return frozenset(one for one in _KINDS if one in despite)
+    for kind in despite:
+        if kind not in _KINDS:
+            raise UsageError(f"--despite {kind}: not known; choose of: {', '.join(_KINDS)}")
+    return frozenset(kind for kind in _KINDS if kind in despite)
 
 
 def _by(text: str | None) -> By | None:
@@ -183,23 +183,27 @@ def _by(text: str | None) -> By | None:
 
 def _operands(texts: Sequence[str]) -> list[_Operand]:
     """What is to be compared; ``UsageError`` where that is nothing, or runs and platforms are mixed."""
-    found = [_operand(one) for one in texts]
-    if len({one.label is None for one in found}) > 1:
-        whole = next(one.text for one in found if one.label is None)
-        label = next(one.text for one in found if one.label is not None)
+    operands = [_operand(text) for text in texts]
+    if len({operand.label is None for operand in operands}) > 1:
+        whole = next(operand.text for operand in operands if operand.label is None)
+        label = next(operand.text for operand in operands if operand.label is not None)
         raise UsageError(f"{whole} is a run and {label} a platform; compare runs with runs, or platforms as RUN:LABEL")
-    if len(found) == 1 and found[0].label is not None:
+    if len(operands) == 1 and operands[0].label is not None:
         raise UsageError(f"{texts[0]} alone: give a second platform to compare it with")
-    if len(found) > _MOST:
-        raise UsageError(f"{len(found)} runs at once are too many; 'virtoll history' is for a series of runs")
-    twice = [one.text for place, one in enumerate(found) if (one.folder, one.label) in _places(found[:place])]
+    if len(operands) > _MOST:
+        raise UsageError(f"{len(operands)} runs at once are too many; 'virtoll history' is for a series of runs")
+    twice = [
+        operand.text
+        for place, operand in enumerate(operands)
+        if (operand.folder, operand.label) in _places(operands[:place])
+    ]
     if twice:
         raise UsageError(f"{twice[0]} is there twice; give two that differ")
-    return found
+    return operands
 
 
-def _places(found: Sequence[_Operand]) -> set[tuple[Path, str | None]]:
-    return {(one.folder, one.label) for one in found}
+def _places(operands: Sequence[_Operand]) -> set[tuple[Path, str | None]]:
+    return {(operand.folder, operand.label) for operand in operands}
 
 
 def _operand(text: str) -> _Operand:
@@ -234,24 +238,24 @@ def _folder_of(name: str) -> Path | None:
 def _labels(folder: Path) -> list[str]:
     from virtoll.runfolder.store import RunFolder
 
-    return [one.label for one in RunFolder.open(folder).manifest.platforms]
+    return [platform.label for platform in RunFolder.open(folder).manifest.platforms]
 
 
-def _told(operands: Sequence[_Operand], asked: _Asked) -> list[Compared]:
+def _told(operands: Sequence[_Operand], request: _Asked) -> list[Compared]:
     """Each comparison, with what must be told beside it."""
     from virtoll.report import load_analysis
 
-    analyses = {one.folder: load_analysis(one.folder) for one in operands}
-    sides = [_Side(one, analyses[one.folder], chr(ord("A") + place)) for place, one in enumerate(operands)]
+    analyses = {operand.folder: load_analysis(operand.folder) for operand in operands}
+    sides = [_Side(operand, analyses[operand.folder], chr(ord("A") + place)) for place, operand in enumerate(operands)]
     if len(sides) == 1:
-        return [_of_two_builds(sides[0], asked)]
+        return [_of_two_builds(sides[0], request)]
     first, *others = sides
-    if first.operand.label is not None and asked.platforms:
+    if first.operand.label is not None and request.platforms:
         raise UsageError("--platform chooses among the platforms of runs; leave it out, or give whole runs")
-    return [_of_two(first, other, asked, len(others)) for other in others]
+    return [_of_two(first, other, request, len(others)) for other in others]
 
 
-def _of_two_builds(side: _Side, asked: _Asked) -> Compared:
+def _of_two_builds(side: _Side, request: _Asked) -> Compared:
     """A run of two builds, each platform's second against its first."""
     from virtoll.stats.between_runs import Pair, side_by_side
 
@@ -261,59 +265,59 @@ def _of_two_builds(side: _Side, asked: _Asked) -> Compared:
             f"{side.operand.text} is one run, of one build; give a second run to compare it with, or measure two "
             "builds by 'virtoll run EXPERIMENT --against SETTING'"
         )
-    pairs = [Pair(*one, builds=True) for one in manifest.against.pairs]
-    _refuse_unknown(asked.platforms, [one.first for one in pairs], "--platform")
-    pairs = [one for one in pairs if not asked.platforms or one.first in asked.platforms]
-    _refuse_unplanned([side.analysis], asked)
-    between = side_by_side(side.analysis, pairs, workloads=asked.workloads)
-    return _compared(replace(between, whole=not asked.chosen), side, replace(side, name="B"), ())
+    pairs = [Pair(*labels, builds=True) for labels in manifest.against.pairs]
+    _refuse_unknown(request.platforms, [pair.first for pair in pairs], "--platform")
+    pairs = [pair for pair in pairs if not request.platforms or pair.first in request.platforms]
+    _refuse_unplanned([side.analysis], request)
+    between = side_by_side(side.analysis, pairs, workloads=request.workloads)
+    return _compared(replace(between, whole=not request.chosen), side, replace(side, name="B"), ())
 
 
-def _of_two(first: _Side, second: _Side, asked: _Asked, shared: int) -> Compared:
+def _of_two(first: _Side, second: _Side, request: _Asked, shared: int) -> Compared:
     """Two runs, or two platforms, which are paired where both are of one run."""
     from virtoll.stats.between_runs import Pair, between_runs, common_pairs, side_by_side, why_no_cost
 
-    _refuse_unplanned([first.analysis, second.analysis], asked)
+    _refuse_unplanned([first.analysis, second.analysis], request)
     labels = first.operand.label, second.operand.label
     pairs: Sequence[Pair] = [Pair(labels[0], labels[1])] if labels[0] is not None and labels[1] is not None else []
     if pairs and first.operand.folder == second.operand.folder:
-        if asked.by == "cost":
+        if request.by == "cost":
             raise UsageError("--by cost is for two runs; two platforms of one run are compared round by round")
-        between = side_by_side(first.analysis, pairs, shared, workloads=asked.workloads)
+        between = side_by_side(first.analysis, pairs, shared, workloads=request.workloads)
         return _compared(between, first, second, ())
-    told = _refuse_unlike(first, second, asked.ignored)
+    sentences = _refuse_unlike(first, second, request.ignored)
     no_cost = why_no_cost(first.analysis, second.analysis)
-    if asked.by == "cost" and no_cost is not None:
+    if request.by == "cost" and no_cost is not None:
         raise UsageError(f"--by cost: {no_cost}; give --by values")
-    by: By = asked.by or ("cost" if no_cost is None else "values")
+    by: By = request.by or ("cost" if no_cost is None else "values")
     if not pairs:
         pairs = common_pairs(first.analysis, second.analysis, by)
-        _refuse_unknown(asked.platforms, [one.second for one in pairs], "--platform")
-        pairs = [one for one in pairs if not asked.platforms or one.second in asked.platforms]
+        _refuse_unknown(request.platforms, [pair.second for pair in pairs], "--platform")
+        pairs = [pair for pair in pairs if not request.platforms or pair.second in request.platforms]
         if not pairs:
             raise UsageError(
                 f"{first.operand.text} and {second.operand.text} have no platform in common to compare; give two "
                 "platforms as RUN:LABEL"
             )
-    if by == "cost" and first.analysis.baseline in [one for pair in pairs for one in (pair.first, pair.second)]:
+    if by == "cost" and first.analysis.baseline in [label for pair in pairs for label in (pair.first, pair.second)]:
         raise UsageError(
             f"{first.analysis.baseline} is what the others are measured by; give --by values to compare it as well"
         )
-    between = between_runs(first.analysis, second.analysis, pairs, by, shared, workloads=asked.workloads)
-    whole = labels == (None, None) and not asked.chosen
-    return _compared(replace(between, whole=whole), first, second, told)
+    between = between_runs(first.analysis, second.analysis, pairs, by, shared, workloads=request.workloads)
+    whole = labels == (None, None) and not request.chosen
+    return _compared(replace(between, whole=whole), first, second, sentences)
 
 
-def _refuse_unplanned(analyses: Sequence[Analysis], asked: _Asked) -> None:
+def _refuse_unplanned(analyses: Sequence[Analysis], request: _Asked) -> None:
     """UsageError for a workload that no run has."""
-    known = dict.fromkeys(task.workload for one in analyses for task in one.tasks)
-    _refuse_unknown(asked.workloads, list(known), "--workload")
+    known = dict.fromkeys(task.workload for analysis in analyses for task in analysis.tasks)
+    _refuse_unknown(request.workloads, list(known), "--workload")
 
 
-def _refuse_unknown(asked: Sequence[str], known: Sequence[str], option: str) -> None:
-    for one in asked:
-        if one not in known:
-            raise UsageError(f"{option} {one}: there is none to compare; there are {', '.join(known) or 'none'}")
+def _refuse_unknown(names: Sequence[str], known: Sequence[str], option: str) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{option} {name}: there is none to compare; there are {', '.join(known) or 'none'}")
 
 
 def _refuse_unlike(first: _Side, second: _Side, ignored: frozenset[Unlike]) -> tuple[str, ...]:
@@ -322,20 +326,20 @@ def _refuse_unlike(first: _Side, second: _Side, ignored: frozenset[Unlike]) -> t
     from virtoll.stats.between_runs import unlike_runs
     from virtoll.stats.changes import what_changed
 
-    found = unlike_runs(first.analysis, second.analysis)
-    for kind, reason in found.items():
+    unlike = unlike_runs(first.analysis, second.analysis)
+    for kind, reason in unlike.items():
         if kind not in ignored:
             changed = what_changed(first.analysis.data.manifest, second.analysis.data.manifest)
-            telling = [one for one in changed if one.what.startswith(_HEADS[kind])]
+            telling = [change for change in changed if change.what.startswith(_HEADS[kind])]
             which = f" ({'; '.join(change_lines(telling[:_MOST_NAMED]))})" if telling else ""
             raise UsageError(
                 f"{first.operand.text} and {second.operand.text}: {reason}{which}; give --despite {kind} to compare "
                 "them all the same"
             )
-    return tuple(f"Compared in spite of another {kind}: {reason}." for kind, reason in found.items())
+    return tuple(f"Compared in spite of another {kind}: {reason}." for kind, reason in unlike.items())
 
 
-def _compared(between: Between, first: _Side, second: _Side, told: tuple[str, ...]) -> Compared:
+def _compared(between: Between, first: _Side, second: _Side, sentences: tuple[str, ...]) -> Compared:
     from virtoll.report import damage_line
     from virtoll.report.compared import Compared
     from virtoll.runfolder.sums import differences
@@ -343,29 +347,29 @@ def _compared(between: Between, first: _Side, second: _Side, told: tuple[str, ..
 
     manifests = first.analysis.data.manifest, second.analysis.data.manifest
     folders = dict.fromkeys((first.operand.folder, second.operand.folder))
-    damage = {folder: found for folder in folders if (found := differences(folder))}
-    lines = [f"{folder.name}: {damage_line(found)}" for folder, found in damage.items()]
+    damage = {folder: files for folder in folders if (files := differences(folder))}
+    lines = [f"{folder.name}: {damage_line(files)}" for folder, files in damage.items()]
     return Compared(
         between=between,
         first=first.name,
         second=second.name,
         changes=() if between.paired else what_changed(*manifests),
-        remarks=(*lines, *told),
-        damage=tuple(line for found in damage.values() for line in found),
+        remarks=(*lines, *sentences),
+        damage=tuple(line for files in damage.values() for line in files),
     )
 
 
-def _judged(one: Compared, limit: float, text: str) -> Compared:
+def _judged(comparison: Compared, limit: float, text: str) -> Compared:
     from virtoll.advise.slower import judge_slower
     from virtoll.report import gate_view
 
-    return replace(one, gate=gate_view(judge_slower(one.between, limit, text, one.damage)))
+    return replace(comparison, gate=gate_view(judge_slower(comparison.between, limit, text, comparison.damage)))
 
 
-def _page(told: Sequence[Compared], output: Path, open_page: bool) -> Path:
+def _page(comparisons: Sequence[Compared], output: Path, open_page: bool) -> Path:
     from virtoll.report.compared_page import build_comparison
 
-    page = build_comparison(told, output.absolute())
+    page = build_comparison(comparisons, output.absolute())
     if open_page:
         show_page(page)
     return page
@@ -389,9 +393,9 @@ def _gate_lines(gate: GateView) -> Iterator[str]:
     yield from (f"  cannot tell: {doubt}" for doubt in gate.doubts)
 
 
-def _leave_by(told: Sequence[Compared], allow_unknown: bool) -> None:
+def _leave_by(comparisons: Sequence[Compared], allow_unknown: bool) -> None:
     """End with 3 where something is slower by more than asked, with 4 where that is not known and not allowed."""
-    gates = [one.gate for one in told if one.gate is not None]
+    gates = [comparison.gate for comparison in comparisons if comparison.gate is not None]
     outcomes = [check.outcome for gate in gates for check in gate.checks]
     missed, unknown = outcomes.count("missed"), outcomes.count("cannot tell")
     if missed:

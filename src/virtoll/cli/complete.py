@@ -25,7 +25,7 @@ _PLAIN: Final = re.compile(r"(?!-)[\w.,:=@%+/-]+")
 
 def _plain(names: Iterable[str]) -> list[str]:
     """The names that every shell takes as they are: it inserts what is offered, and would run what some of them say."""
-    return [one for one in names if _PLAIN.fullmatch(one)]
+    return [name for name in names if _PLAIN.fullmatch(name)]
 
 
 def experiments(incomplete: str) -> list[str]:
@@ -33,10 +33,12 @@ def experiments(incomplete: str) -> list[str]:
     from virtoll.experiment.parse import presets
 
     folder = incomplete[: incomplete.rfind("/") + 1]
-    found = [] if folder else sorted(path.stem for path in presets().glob("*.yaml"))
+    files = [] if folder else sorted(path.stem for path in presets().glob("*.yaml"))
     with contextlib.suppress(OSError):
-        found += sorted(folder + one.name for one in Path(folder or ".").iterdir() if one.suffix in {".yaml", ".yml"})
-    return _plain(found)
+        files += sorted(
+            folder + path.name for path in Path(folder or ".").iterdir() if path.suffix in {".yaml", ".yml"}
+        )
+    return _plain(files)
 
 
 def runs() -> list[str]:
@@ -51,12 +53,12 @@ def studies() -> list[str]:
     """The studies of the presets, by the line in which each names its own."""
     from virtoll.experiment.parse import presets
 
-    found = set()
+    names = set()
     for path in presets().glob("*.yaml"):
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.startswith("study:"):
-                found.add(line.partition(":")[2].strip())
-    return sorted(found)
+                names.add(line.partition(":")[2].strip())
+    return sorted(names)
 
 
 def sizes() -> list[str]:
@@ -90,8 +92,8 @@ def platforms_of_it(ctx: typer.Context) -> list[str]:
         return []
     if experiment is None:
         return platforms()
-    labels = [one.label for one in experiment.platforms]
-    return _plain(dict.fromkeys([*labels, *(one.platform for one in experiment.platforms)]))
+    labels = [choice.label for choice in experiment.platforms]
+    return _plain(dict.fromkeys([*labels, *(choice.platform for choice in experiment.platforms)]))
 
 
 def workloads_of_it(ctx: typer.Context) -> list[str]:
@@ -102,7 +104,9 @@ def workloads_of_it(ctx: typer.Context) -> list[str]:
         experiment = _experiment(ctx)
     except (VirtollError, OSError):
         return []
-    return workloads() if experiment is None else list(dict.fromkeys(one.workload for one in experiment.workloads))
+    return (
+        workloads() if experiment is None else list(dict.fromkeys(choice.workload for choice in experiment.workloads))
+    )
 
 
 def patterns(ctx: typer.Context) -> list[str]:

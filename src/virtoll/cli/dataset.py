@@ -36,8 +36,8 @@ def exported(place: str) -> dict[str, list[str]] | None:
 
     if place.startswith(BUCKETS):
         return {name: [f"{place.rstrip('/')}/{name}/*.parquet"] for name in TABLES}
-    found = {name: sorted(map(str, Path(place).absolute().glob(f"{name}/*.parquet"))) for name in TABLES}
-    return found if any(found.values()) else None
+    files = {name: sorted(map(str, Path(place).absolute().glob(f"{name}/*.parquet"))) for name in TABLES}
+    return files if any(files.values()) else None
 
 
 def folders_of(places: Sequence[str]) -> list[Path]:
@@ -46,11 +46,11 @@ def folders_of(places: Sequence[str]) -> list[Path]:
     ``UsageError`` where there is no run.
     """
     if places:
-        return list(dict.fromkeys(found for place in places for found in runs_of(place)))
-    found = run_folders()
-    if not found:
+        return list(dict.fromkeys(folder for place in places for folder in runs_of(place)))
+    folders = run_folders()
+    if not folders:
         raise UsageError(f"no run in {runs_directory()}; give runs, a folder of runs, or a folder of an export")
-    return found
+    return folders
 
 
 def gather(places: Sequence[str], progress: Callable[[str], None]) -> Gathered:
@@ -58,7 +58,7 @@ def gather(places: Sequence[str], progress: Callable[[str], None]) -> Gathered:
 
     A run that cannot be read, or that was read already, is left out; ``UsageError`` where none is left.
     """
-    exports = {place: found for place in places if (found := exported(place)) is not None}
+    exports = {place: tables for place in places if (tables := exported(place)) is not None}
     runs = [place for place in places if place not in exports]
     folders = folders_of(runs) if runs or not places else []
     from virtoll.report.dataset.kept import files
@@ -68,13 +68,13 @@ def gather(places: Sequence[str], progress: Callable[[str], None]) -> Gathered:
     kept, left_out = _kept(folders, where, progress)
     if not kept and not exports:
         raise UsageError(f"no run can be read: {left_out[0]}")
-    together = {name: list(map(str, own)) for name, own in files(kept).items()}
-    for place, found in exports.items():
-        twice = sorted({Path(one).stem for own in found.values() for one in own} & where.keys())
+    together = {name: list(map(str, paths)) for name, paths in files(kept).items()}
+    for place, tables in exports.items():
+        twice = sorted({Path(path).stem for paths in tables.values() for path in paths} & where.keys())
         left_out += [_told_twice(f"the one in {place}", run, where[run]) for run in twice]
-        for name, own in found.items():
-            together[name] += [one for one in own if Path(one).stem not in twice]
-        where |= {Path(one).stem: place for own in found.values() for one in own if "*" not in one}
+        for name, paths in tables.items():
+            together[name] += [path for path in paths if Path(path).stem not in twice]
+        where |= {Path(path).stem: place for paths in tables.values() for path in paths if "*" not in path}
     return Gathered(Sources(together, exported=bool(exports)), tuple(left_out))
 
 

@@ -102,15 +102,15 @@ class Diagnosis:
         if any(check.blocks for check in self.host):
             return False
         if self.asked:
-            return all(one.available for one in self.platforms)
-        there = {one.kind for one in self.platforms if one.available}
+            return all(attempt.available for attempt in self.platforms)
+        there = {attempt.kind for attempt in self.platforms if attempt.available}
         return there.issuperset(_TO_MEASURE)
 
     @property
     def lacking(self) -> tuple[str, ...]:
         """The Debian packages that all remedies together install, sorted."""
         of_host = {name for check in self.host for name in check.install}
-        return tuple(sorted(of_host.union(*(one.install for one in self.platforms))))
+        return tuple(sorted(of_host.union(*(attempt.install for attempt in self.platforms))))
 
     def as_document(self) -> dict[str, Any]:
         """As ``--json`` prints it (docs/commands.md)."""
@@ -119,8 +119,8 @@ class Diagnosis:
             "version": VERSION,
             "works": self.works,
             "host": [check.as_row() for check in self.host],
-            "hypervisors": [asdict(one) for one in self.hypervisors],
-            "platforms": [asdict(one) for one in self.platforms],
+            "hypervisors": [asdict(finding) for finding in self.hypervisors],
+            "platforms": [asdict(attempt) for attempt in self.platforms],
             "install": install_commands(self.lacking),
         }
 
@@ -133,7 +133,7 @@ def install_commands(debian: Sequence[str]) -> list[str]:
     before = [] if is_host_root() else ["sudo"]
     names, _ = packages.names_for(kind, debian)
     if kind == "apt":
-        all_needed = [one.name for one in packages.needed(platform.machine(), platforms=True)]
+        all_needed = [package.name for package in packages.needed(platform.machine(), platforms=True)]
         if set(packages.missing_packages(all_needed)) == set(names):
             return [" ".join([*before, this_program(), "setup", "--platforms"])]
     return [" ".join([*before, *packages.command_of(kind, names)])] if names else []
@@ -155,15 +155,15 @@ def chosen(names: Sequence[str]) -> list[PlatformChoice]:
     from virtoll.host.settings import SETTINGS
     from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 
-    found: list[PlatformChoice] = []
+    platforms: list[PlatformChoice] = []
     labels: dict[str, PlatformChoice] = {}
     for name in dict.fromkeys(names or PLATFORMS):
         if name in EVERY_PLATFORM:
-            found.append(PlatformChoice(name, name, EVERY_PLATFORM[name].parameter_model()))
+            platforms.append(PlatformChoice(name, name, EVERY_PLATFORM[name].parameter_model()))
         elif name.partition(":")[0] in EVERY_PLATFORM:
             from virtoll.cli.shell import parse_platform
 
-            found.append(parse_platform(name))
+            platforms.append(parse_platform(name))
         else:
             labels = labels or _labels()
             if name not in labels:
@@ -171,8 +171,8 @@ def chosen(names: Sequence[str]) -> list[PlatformChoice]:
                 hint = "for a setting give either --tune or --reset" if tuned else ""
                 near = choices(name, [*PLATFORMS, *labels], "virtoll list platforms")
                 raise UsageError(f"doctor: there is no platform '{name}'; {hint or near}")
-            found.append(labels[name])
-    return found
+            platforms.append(labels[name])
+    return platforms
 
 
 def _labels() -> dict[str, PlatformChoice]:
@@ -189,7 +189,7 @@ def needs_kernel(choices: Sequence[PlatformChoice]) -> bool:
     from virtoll.platforms import platform_of
 
     programs = (f"qemu-system-{platform.machine()}", *_BOOT_THE_KERNEL)
-    return any(platform_of(one).needs_kernel for one in choices) and any(map(shutil.which, programs))
+    return any(platform_of(choice).needs_kernel for choice in choices) and any(map(shutil.which, programs))
 
 
 def host_checks() -> list[Check]:
@@ -218,8 +218,8 @@ def try_platforms(
     with open_run_session(choose_pinning(1), SilentProgress()) as session:
         for number, choice in enumerate(choices, 1):
             say(f"{number} of {len(choices)}: {choice.label}")
-            found = probe_cache.probe(platform_of(choice), choice, session.site, since_ns=since_ns)
-            rows.append(_tried(choice, EVERY_PLATFORM[choice.platform].family, found))
+            probe = probe_cache.probe(platform_of(choice), choice, session.site, since_ns=since_ns)
+            rows.append(_tried(choice, EVERY_PLATFORM[choice.platform].family, probe))
     if is_host_root() and unprivileged is not None:
         say("as nobody: what works without root")
         reported = answer(unprivileged)
@@ -236,7 +236,7 @@ def try_platforms(
 
 def _tried(choice: PlatformChoice, family: str, probe: Probe) -> Tried:
     remedy = "" if probe.available else probe.remedy or f"'virtoll show platform {choice.platform}' has what it needs"
-    own = NOT_ASKED if is_host_root() else WithoutRoot(probe.available, probe.why, remedy)
+    without_root = NOT_ASKED if is_host_root() else WithoutRoot(probe.available, probe.why, remedy)
     return Tried(
         platform=choice.label,
         kind=choice.platform,
@@ -246,7 +246,7 @@ def _tried(choice: PlatformChoice, family: str, probe: Probe) -> Tried:
         reason=None if probe.available else probe.why or "it does not say why",
         remedy=remedy,
         install=() if probe.available else probe.install,
-        without_root=own,
+        without_root=without_root,
     )
 
 
@@ -257,28 +257,28 @@ def settled(
 
     A finding of a hypervisor none of whose platforms was tried is left out.
     """
-    by_name = {one.check: one for one in findings}
-    explained = tuple(_explained(one, by_name.get(_EXPLAINED_BY.get(one.kind, ""))) for one in platforms)
+    by_name = {finding.check: finding for finding in findings}
+    explained = tuple(_explained(attempt, by_name.get(_EXPLAINED_BY.get(attempt.kind, ""))) for attempt in platforms)
     kept = []
     for finding in findings:
-        own = [one for one in explained if _EXPLAINED_BY.get(one.kind) == finding.check]
-        if any(one.available for one in own):
+        attempts = [attempt for attempt in explained if _EXPLAINED_BY.get(attempt.kind) == finding.check]
+        if any(attempt.available for attempt in attempts):
             kept.append(replace(finding, good=True, remedy="", note=finding.note if finding.good else ""))
-        elif own and finding.good:
-            found = f"{finding.found}; {own[0].platform}: {own[0].reason}"
-            kept.append(replace(finding, found=found, good=False, remedy=own[0].remedy, note=""))
-        elif own:
+        elif attempts and finding.good:
+            words = f"{finding.found}; {attempts[0].platform}: {attempts[0].reason}"
+            kept.append(replace(finding, found=words, good=False, remedy=attempts[0].remedy, note=""))
+        elif attempts:
             kept.append(finding)
     return tuple(kept), explained
 
 
-def _explained(one: Tried, finding: HypervisorFinding | None) -> Tried:
+def _explained(attempt: Tried, finding: HypervisorFinding | None) -> Tried:
     """The platform with what the machine lacks as its reason, where that is why; without KVM no program helps."""
-    if one.available or finding is None or finding.good:
-        return one
+    if attempt.available or finding is None or finding.good:
+        return attempt
     if finding.check == "KVM":
-        return replace(one, reason=f"no guest boots with KVM: {finding.found}", remedy=finding.remedy, install=())
-    return one if one.install else replace(one, reason=finding.found, remedy=finding.remedy)
+        return replace(attempt, reason=f"no guest boots with KVM: {finding.found}", remedy=finding.remedy, install=())
+    return attempt if attempt.install else replace(attempt, reason=finding.found, remedy=finding.remedy)
 
 
 def _user() -> Check:
@@ -313,18 +313,18 @@ def _cpus() -> Check:
 def _cgroups() -> Check:
     layout = cgroups.detect()
     if not layout.controllers and layout.unified is None:
-        found = "none, so containers run without limits, or not at all"
-        return Check("cgroups", found, False, "mount -t cgroup2 cgroup2 /sys/fs/cgroup")
+        state = "none, so containers run without limits, or not at all"
+        return Check("cgroups", state, False, "mount -t cgroup2 cgroup2 /sys/fs/cgroup")
     missing = [name for name in ("memory", "cpu") if name not in layout.controllers]
     kind = layout.version if layout.controllers else "v2"
     if missing:
-        found = f"{kind}, without {' and '.join(missing)}, so guests with such limits will not start"
+        state = f"{kind}, without {' and '.join(missing)}, so guests with such limits will not start"
         enabled = " ".join(f"cgroup_enable={name}" for name in missing)
-        return Check("cgroups", found, False, f"boot with '{enabled}' on the kernel's command line")
+        return Check("cgroups", state, False, f"boot with '{enabled}' on the kernel's command line")
     root = os.access(layout.controllers["memory"], os.W_OK) and os.geteuid() == 0
     writable = root or delegated_folder() is not None
-    found = "hybrid (v1 controllers)" if kind == "hybrid" else kind
-    return Check("cgroups", found, True, note="" if writable else "no limits on containers without root")
+    state = "hybrid (v1 controllers)" if kind == "hybrid" else kind
+    return Check("cgroups", state, True, note="" if writable else "no limits on containers without root")
 
 
 def _tuning() -> Check:
@@ -332,8 +332,8 @@ def _tuning() -> Check:
     record = in_force()
     if record is None:
         return Check("tuning", "none in force", True, note="'virtoll doctor --tune' makes the host quieter, as root")
-    found = f"{', '.join(record.settings)} since {utc(record.since_realtime_ns):%Y-%m-%d %H:%M:%S} UTC"
-    return Check("tuning", found, True, note="'virtoll doctor --reset' puts back what was there")
+    state = f"{', '.join(record.settings)} since {utc(record.since_realtime_ns):%Y-%m-%d %H:%M:%S} UTC"
+    return Check("tuning", state, True, note="'virtoll doctor --reset' puts back what was there")
 
 
 def _namespaces() -> Check:

@@ -82,10 +82,10 @@ class Machine:
         """A model-specific register of CPU 0, 64 bits; None where it cannot be read."""
         try:
             with (self.root / "dev/cpu/0/msr").open("rb", buffering=0) as file:
-                found = os.pread(file.fileno(), 8, number)
+                content = os.pread(file.fileno(), 8, number)
         except OSError:
             return None
-        return int.from_bytes(found, "little") if len(found) == 8 else None
+        return int.from_bytes(content, "little") if len(content) == 8 else None
 
     def module(self, name: str) -> str:
         """``loaded`` (or built in), ``there`` (can be loaded) or ``absent`` from this kernel."""
@@ -128,14 +128,14 @@ class Machine:
 def this_machine() -> Machine:
     """The machine that this program runs on."""
     names = {grp.getgrgid(number).gr_name for number in os.getgroups() if _is_group(number)}
-    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False) if shutil.which("dmesg") else None
+    dmesg = subprocess.run(["dmesg"], capture_output=True, text=True, check=False) if shutil.which("dmesg") else None
     return Machine(
         root=Path("/"),
         release=platform.release(),
         is_root=os.geteuid() == 0,
         groups=frozenset(names),
         programs=frozenset(name for name in _PROGRAMS if shutil.which(name)),
-        log=said.stdout if said else "",
+        log=dmesg.stdout if dmesg else "",
         python=lambda name: importlib.util.find_spec(name) is not None,
         architecture=platform.machine(),
     )
@@ -151,7 +151,7 @@ def _is_group(number: int) -> bool:
 
 def hypervisor_checks(machine: Machine) -> list[HypervisorFinding]:
     """One finding a hypervisor, in the order of the tables."""
-    return [one(machine) for one in (_kvm, _xen, _virtualbox, _esxi, _libvirt, _openvz, _vserver)]
+    return [check(machine) for check in (_kvm, _xen, _virtualbox, _esxi, _libvirt, _openvz, _vserver)]
 
 
 def no_hardware_virtualisation(machine: Machine) -> tuple[str, str] | None:
@@ -329,7 +329,9 @@ def _libvirt(machine: Machine) -> HypervisorFinding:
     if "virsh" not in machine.programs:
         return HypervisorFinding("libvirt", "virsh is missing", False, installing)
     folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
-    files = (path for one in folders for path in machine.root.glob(f"{one}/connection-driver/libvirt_driver_*.so"))
+    files = (
+        path for folder in folders for path in machine.root.glob(f"{folder}/connection-driver/libvirt_driver_*.so")
+    )
     known = {path.stem.removeprefix("libvirt_driver_") for path in files}
     drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
     if not drivers:
@@ -358,15 +360,15 @@ def _openvz(machine: Machine) -> HypervisorFinding:
             False,
             "install Virtuozzo 7, the distribution that OpenVZ is part of, and boot its kernel (3.10.0-...vz7...)",
         )
-    found = [name for name in ("vzctl", "prlctl") if name in machine.programs]
-    if not found:
+    tools = [name for name in ("vzctl", "prlctl") if name in machine.programs]
+    if not tools:
         return HypervisorFinding(
             "OpenVZ", "the kernel, no vzctl", False, "install vzctl from the kernel's distribution"
         )
     if not machine.is_root:
-        return HypervisorFinding("OpenVZ", f"{' and '.join(found)}, which need root", False, "run as root")
+        return HypervisorFinding("OpenVZ", f"{' and '.join(tools)}, which need root", False, "run as root")
     return HypervisorFinding(
-        "OpenVZ", " and ".join(found), True, note="the driver was never run on the real platform: look twice"
+        "OpenVZ", " and ".join(tools), True, note="the driver was never run on the real platform: look twice"
     )
 
 

@@ -30,21 +30,21 @@ class Entry:
     remedy: str = ""
 
 
-def sections(found: Diagnosis) -> list[list[Entry]]:
+def sections(diagnosis: Diagnosis) -> list[list[Entry]]:
     """All that is said, in its order: what works, what does not, what does not without root, notes.
 
     Each platform that does not work is in exactly one entry.
     """
-    if found.asked:
-        head = [] if found.platforms else [_NOTHING]
-        head += [_version(one) for one in found.platforms if one.available]
+    if diagnosis.asked:
+        head = [] if diagnosis.platforms else [_NOTHING]
+        head += [_version(attempt) for attempt in diagnosis.platforms if attempt.available]
         notes = []
     else:
-        head = [_host(found.host), *_summary(found)]
-        notes = [Entry("--", f"{check.check}: {check.note}") for check in found.host if check.note]
-    bad = [Entry("no", f"{check.check}: {check.found}", check.remedy) for check in found.host if not check.good]
-    tried = [one for one in found.platforms if found.asked or one.family != "model"]
-    works = [one for one in tried if one.available]
+        head = [_host(diagnosis.host), *_summary(diagnosis)]
+        notes = [Entry("--", f"{check.check}: {check.note}") for check in diagnosis.host if check.note]
+    bad = [Entry("no", f"{check.check}: {check.found}", check.remedy) for check in diagnosis.host if not check.good]
+    tried = [attempt for attempt in diagnosis.platforms if diagnosis.asked or attempt.family != "model"]
+    works = [attempt for attempt in tried if attempt.available]
     return [head, [*bad, *_not(tried)], list(_without_root(works)), notes]
 
 
@@ -52,24 +52,26 @@ _NOTHING = Entry("no", "nothing can be measured here, and no platform was tried"
 
 
 def _host(checks: Iterable[Check]) -> Entry:
-    said = {"kernel": "Linux {}", "CPUs": "{} CPUs", "user": "{}", "cgroups": "cgroups {}"}
+    formats = {"kernel": "Linux {}", "CPUs": "{} CPUs", "user": "{}", "cgroups": "cgroups {}"}
     known = {check.check: check.found for check in checks if check.good}
-    return Entry("ok", f"this host: {', '.join(said[name].format(known[name]) for name in said if name in known)}")
+    return Entry(
+        "ok", f"this host: {', '.join(formats[name].format(known[name]) for name in formats if name in known)}"
+    )
 
 
-def _version(one: Tried) -> Entry:
-    without = ", also without root" if one.without_root.works else ""
-    return Entry("ok", f"{one.platform} works{without}: {one.version or 'its version is not known'}")
+def _version(attempt: Tried) -> Entry:
+    without = ", also without root" if attempt.without_root.works else ""
+    return Entry("ok", f"{attempt.platform} works{without}: {attempt.version or 'its version is not known'}")
 
 
-def _summary(found: Diagnosis) -> Iterator[Entry]:
-    if not found.platforms:
+def _summary(diagnosis: Diagnosis) -> Iterator[Entry]:
+    if not diagnosis.platforms:
         yield _NOTHING
         return
-    tried = [one for one in found.platforms if one.family != "model"]
-    works = [one for one in tried if one.available]
-    as_user = [one for one in works if one.without_root.works]
-    if not found.works:
+    tried = [attempt for attempt in diagnosis.platforms if attempt.family != "model"]
+    works = [attempt for attempt in tried if attempt.available]
+    as_user = [attempt for attempt in works if attempt.without_root.works]
+    if not diagnosis.works:
         yield Entry("no", "nothing can be compared here: that takes the platforms native and netns")
     yield Entry("ok" if works else "no", _folded(f"{len(works)} of {len(tried)} platforms work", works))
     if works and len(as_user) == len(works):
@@ -79,16 +81,16 @@ def _summary(found: Diagnosis) -> Iterator[Entry]:
 
 
 def _folded(head: str, platforms: list[Tried]) -> str:
-    names = ", ".join(one.platform for one in platforms)
+    names = ", ".join(attempt.platform for attempt in platforms)
     return f"{head}: {names}" if names else head
 
 
 def _not(tried: Iterable[Tried]) -> Iterator[Entry]:
     """Those that do not work; the same reason and remedy once."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for one in tried:
-        if not one.available:
-            groups.setdefault((one.reason or "", one.remedy), []).append(one.platform)
+    for attempt in tried:
+        if not attempt.available:
+            groups.setdefault((attempt.reason or "", attempt.remedy), []).append(attempt.platform)
     for (reason, remedy), names in groups.items():
         yield Entry("no", f"{', '.join(names)}: {reason}", remedy)
 
@@ -96,39 +98,39 @@ def _not(tried: Iterable[Tried]) -> Iterator[Entry]:
 def _without_root(works: Iterable[Tried]) -> Iterator[Entry]:
     """Of those that work for root: why not for an ordinary user, or why nobody could find out."""
     groups: dict[tuple[str, str], list[Tried]] = {}
-    for one in works:
-        own = one.without_root
-        if own.works is not True and own.reason is not None:
-            groups.setdefault((own.reason, own.remedy), []).append(one)
+    for attempt in works:
+        without_root = attempt.without_root
+        if without_root.works is not True and without_root.reason is not None:
+            groups.setdefault((without_root.reason, without_root.remedy), []).append(attempt)
     for (reason, remedy), ones in groups.items():
         unknown = ones[0].without_root.works is None
-        names = ", ".join(one.platform for one in ones)
+        names = ", ".join(attempt.platform for attempt in ones)
         head = "what works without root was not found out" if unknown else f"{names}, without root"
         yield Entry("--" if unknown else "no", f"{head}: {reason}", remedy)
 
 
-def show_diagnosis(found: Diagnosis) -> None:
+def show_diagnosis(diagnosis: Diagnosis) -> None:
     """Print it: names are never broken, and a remedy begins a line of its own."""
     from rich.text import Text
 
-    for number, section in enumerate(filter(None, sections(found))):
+    for number, section in enumerate(filter(None, sections(diagnosis))):
         if number:
             _print_line(Text())
         for entry in section:
             _print(entry.text, Text(f"[{entry.mark}]", style=_STYLES[entry.mark]), _DEPTH)
             if entry.remedy:
                 _print(entry.remedy, Text(" " * _DEPTH + "->", style="bold"), _DEPTH + 3)
-    for line in _installing(found):
+    for line in _installing(diagnosis):
         _print_line(Text(line))
 
 
-def _installing(found: Diagnosis) -> Iterator[str]:
+def _installing(diagnosis: Diagnosis) -> Iterator[str]:
     """One command for all that is missing; what this host's package manager has by no name that is certain, by name."""
-    commands, kind = install_commands(found.lacking), packages.manager()
+    commands, kind = install_commands(diagnosis.lacking), packages.manager()
     if commands:
         yield from ("", "All that is missing, in one command:")
         yield from (f"  {line}" for line in _continued(commands[0], columns() - 2))
-    unnamed = found.lacking if kind is None else packages.names_for(kind, found.lacking)[1]
+    unnamed = diagnosis.lacking if kind is None else packages.names_for(kind, diagnosis.lacking)[1]
     if unnamed:
         yield from ("", "Missing as well, by Debian's names:")
         yield from (f"  {line}" for line in _continued(" ".join(unnamed), columns() - 2, end=""))

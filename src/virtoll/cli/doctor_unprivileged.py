@@ -81,7 +81,7 @@ def command(names: Sequence[str] = (), user: int = _NOBODY) -> list[str]:
 
 def answer(descriptor: int) -> dict[str, WithoutRoot] | WithoutRoot:
     """What an ordinary user found out of each platform; or why he could not even ask."""
-    said, deadline = b"", time.monotonic() + _DEADLINE_SECONDS
+    output, deadline = b"", time.monotonic() + _DEADLINE_SECONDS
     while True:
         readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
@@ -89,15 +89,15 @@ def answer(descriptor: int) -> dict[str, WithoutRoot] | WithoutRoot:
                 None, f"nobody did not answer within {_DEADLINE_SECONDS:g} s", "try again when it is quiet"
             )
         chunk = os.read(descriptor, 1 << 16)
-        if not chunk or len(said) > _MOST_BYTES:
-            return parse(said.decode(errors="replace"), (Path(sys.executable), Path(__file__)))
-        said += chunk
+        if not chunk or len(output) > _MOST_BYTES:
+            return parse(output.decode(errors="replace"), (Path(sys.executable), Path(__file__)))
+        output += chunk
 
 
-def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] | WithoutRoot:
+def parse(output: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] | WithoutRoot:
     """As ``answer``, from all that was said; ``installed``: files without which it cannot speak at all."""
     with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        document: dict[str, Any] = json.loads(said[said.index("{") :])
+        document: dict[str, Any] = json.loads(output[output.index("{") :])
         if document.get("version") != VERSION:
             raise ValueError("another Virtoll answered")
         if document["platforms"]:
@@ -109,7 +109,7 @@ def parse(said: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] |
     if closed is not None:
         why = f"nobody may not look into {closed}, where this Virtoll is"
         return WithoutRoot(None, why, remedy_for("for all users"))
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     if lines and "Traceback (most recent call last):" in lines:  # it was started, and failed by itself
         return WithoutRoot(None, lines[-1], "report this as a defect of Virtoll")
     return WithoutRoot(None, lines[-1] if lines else "nobody could not start it", "see that all users can start it")

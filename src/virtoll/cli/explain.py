@@ -73,8 +73,8 @@ def in_lab_explain(into: Path, words: str) -> None:
     from virtoll.campaign.explain import Wanted
     from virtoll.experiment.selection import Selection
 
-    asked = json.loads(words)
-    _measure_here(into, Wanted(Selection.of_record(asked["selection"]), asked["trials"]))
+    request = json.loads(words)
+    _measure_here(into, Wanted(Selection.of_record(request["selection"]), request["trials"]))
 
 
 def _measure(folder: Path, selection: Selection, trials: int) -> None:
@@ -94,8 +94,8 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
     prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
     check_lab()
     words = json.dumps({"selection": selection.as_record(), "trials": trials})
-    with handed_in() as given, _told_how_to_go_on(folder):
-        code = in_lab(experiment, ["in-lab-explain", str(folder), words], *given)
+    with handed_in() as host_proc, _told_how_to_go_on(folder):
+        code = in_lab(experiment, ["in-lab-explain", str(folder), words], *host_proc)
     if code != 0:
         sys.exit(code)
 
@@ -125,14 +125,14 @@ class ToldOnStderr:
         say_on_stderr(f"{self._names(trial)}: {record.reason or 'observed'}")
 
 
-def _measure_here(folder: Path, wanted: Wanted) -> None:
+def _measure_here(folder: Path, request: Wanted) -> None:
     from virtoll.campaign.explain import explain as explain_run
     from virtoll.lab.interrupts import interruptible
     from virtoll.runfolder.store import RunFolder
     from virtoll.runfolder.writer import writing
 
     with interruptible(), _told_how_to_go_on(folder), writing(folder):
-        explain_run(RunFolder.open(folder), wanted, ToldOnStderr(folder))
+        explain_run(RunFolder.open(folder), request, ToldOnStderr(folder))
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class FoundRun:
         """Where its report belongs: in its folder; of a packed run beside the archive, as ``NAME-report``."""
         if self.archive is None:
             return self.folder / "report"
-        ending = next((one for one in _PACKED_ENDINGS if self.archive.name.endswith(one)), "")
+        ending = next((suffix for suffix in _PACKED_ENDINGS if self.archive.name.endswith(suffix)), "")
         return self.archive.with_name(f"{self.archive.name.removesuffix(ending)}-report")
 
 
@@ -64,14 +64,14 @@ def run_to_measure(name: str, what: str) -> Path:
     """
     from virtoll.runfolder.writer import refuse_written
 
-    found = found_run(name)
-    if found.archive is not None or _is_cached(found.folder):
+    location = found_run(name)
+    if location.archive is not None or _is_cached(location.folder):
         raise UsageError(
-            f"{found.given}: is a packed run, into which nothing is measured; 'virtoll unpack' makes a folder of it, "
-            f"which 'virtoll {what}' takes"
+            f"{location.given}: is a packed run, into which nothing is measured; 'virtoll unpack' makes a folder of "
+            f"it, which 'virtoll {what}' takes"
         )
-    refuse_written(found.folder)
-    return found.folder
+    refuse_written(location.folder)
+    return location.folder
 
 
 def found_run(name: str) -> FoundRun:

@@ -45,12 +45,12 @@ def gate(
     The exit code is 0 where all are met, 3 where one is missed, and 4 where the run cannot tell.
     """
     folder = find_run(run)
-    found = thresholds_of(folder, fail_if or [])
+    thresholds = thresholds_of(folder, fail_if or [])
     from virtoll.advise.gate import judge_gate
     from virtoll.report import gate_document, load_analysis
     from virtoll.runfolder.sums import differences
 
-    judged = judge_gate(load_analysis(folder), found, differences(folder) or ())
+    judged = judge_gate(load_analysis(folder), thresholds, differences(folder) or ())
     if as_json:
         print_json(gate_document(judged))
     else:
@@ -58,11 +58,11 @@ def gate(
     leave_by(judged, allow_unknown)
 
 
-def thresholds_for(experiment: Experiment, given: Sequence[str]) -> tuple[Threshold, ...]:
+def thresholds_for(experiment: Experiment, fail_if: Sequence[str]) -> tuple[Threshold, ...]:
     """Those of an experiment and of ``--fail-if``; UsageError for one that is wrong, or that its plan never tells."""
-    if not experiment.thresholds and not given:
+    if not experiment.thresholds and not fail_if:
         return ()
-    found = _parsed(experiment.thresholds, given, f"{experiment.file}: key 'thresholds': ")
+    thresholds = _parsed(experiment.thresholds, fail_if, f"{experiment.file}: key 'thresholds': ")
     from virtoll.advise.gate import PlannedCell
 
     planned = [
@@ -71,76 +71,81 @@ def thresholds_for(experiment: Experiment, given: Sequence[str]) -> tuple[Thresh
         for platform in experiment.platforms
         if (platform.label, workload.workload) in experiment.cells
     ]
-    own = len(experiment.thresholds)
+    own_count = len(experiment.thresholds)
     # What was left out by choice is told by the gate: it was not measured.
     whole = not experiment.selection.filters and not experiment.unconcerned
-    refused = found if whole else found[own:]
+    refused = thresholds if whole else thresholds[own_count:]
     _refuse(refused, planned, experiment.baseline, experiment.control, where=f"{experiment.file}: ")
-    return found
+    return thresholds
 
 
 def _attributes(experiment: Experiment, label: str, parameters: Any) -> dict[str, Any]:
-    choice = next(one for one in experiment.platforms if one.label == label)
+    choice = next(entry for entry in experiment.platforms if entry.label == label)
     vcpus, memory = experiment.size_of(choice)
     return {"vcpus": vcpus, "memory_bytes": memory, **parameters.model_dump(mode="json")}
 
 
-def thresholds_of(folder: Path, given: Sequence[str]) -> tuple[Threshold, ...]:
+def thresholds_of(folder: Path, fail_if: Sequence[str]) -> tuple[Threshold, ...]:
     """Those that a run's experiment has, and those of ``--fail-if``; UsageError for what cannot be judged."""
     from virtoll.advise.gate import PlannedCell
     from virtoll.runfolder.store import RunFolder
 
     manifest = RunFolder.open(folder).manifest
     texts = manifest.experiment.get("thresholds") or ()
-    if not texts and not given:
+    if not texts and not fail_if:
         if manifest.control is None:
             raise UsageError(
                 f"{folder}: there is no threshold and no A/A control; give --fail-if, such as "
                 "--fail-if 'runc:forward 64B slowdown>1.5x', or 'thresholds' in an experiment"
             )
         return ()
-    found = _parsed(texts, given, f"{folder}/manifest.json: experiment.thresholds: ")
+    thresholds = _parsed(texts, fail_if, f"{folder}/manifest.json: experiment.thresholds: ")
     size = manifest.experiment.get("guest") or {}
     planned = [
-        PlannedCell(one.platform, one.workload, {**size, **one.parameters})
-        for one in manifest.plan.trials
-        if one.condition is None
+        PlannedCell(trial.platform, trial.workload, {**size, **trial.parameters})
+        for trial in manifest.plan.trials
+        if trial.condition is None
     ]
-    _refuse(found[len(texts) :], planned, manifest.baseline, manifest.control, where=f"{folder}: ")
-    return found
+    _refuse(thresholds[len(texts) :], planned, manifest.baseline, manifest.control, where=f"{folder}: ")
+    return thresholds
 
 
-def _parsed(texts: Iterable[str], given: Sequence[str], where: str) -> tuple[Threshold, ...]:
+def _parsed(texts: Iterable[str], fail_if: Sequence[str], where: str) -> tuple[Threshold, ...]:
     from virtoll.advise.gate import parse_threshold
     from virtoll.cli.needs import known_workloads
 
     known = known_workloads()
-    found = []
-    for text, fails in [*((one, False) for one in texts), *((one, True) for one in given)]:
+    thresholds = []
+    for text, fails in [*((text, False) for text in texts), *((text, True) for text in fail_if)]:
         try:
-            found.append(parse_threshold(text, known, fails=fails))
+            thresholds.append(parse_threshold(text, known, fails=fails))
         except ValueError as error:
             raise UsageError(f"{'' if fails else where}{error}") from error
-    return tuple(found)
+    return tuple(thresholds)
 
 
 def _refuse(
-    found: Sequence[Threshold], planned: Sequence[PlannedCell], baseline: str | None, control: str | None, *, where: str
+    thresholds: Sequence[Threshold],
+    planned: Sequence[PlannedCell],
+    baseline: str | None,
+    control: str | None,
+    *,
+    where: str,
 ) -> None:
     from virtoll.advise.gate import refuse_unplanned
 
     try:
-        refuse_unplanned(found, planned, baseline, control)
+        refuse_unplanned(thresholds, planned, baseline, control)
     except ValueError as error:
         raise UsageError(f"{where}{error}") from error
 
 
-def asked_of(folder: Path, given: Sequence[str] = ()) -> tuple[Threshold, ...]:
+def asked_of(folder: Path, fail_if: Sequence[str] = ()) -> tuple[Threshold, ...]:
     """As ``thresholds_of``; none where neither is there: no gate was asked for."""
     from virtoll.runfolder.store import RunFolder
 
-    asked = given or RunFolder.open(folder).manifest.experiment.get("thresholds")
-    return thresholds_of(folder, given) if asked else ()
+    texts = fail_if or RunFolder.open(folder).manifest.experiment.get("thresholds")
+    return thresholds_of(folder, fail_if) if texts else ()
 
 
 def tell(judged: Gate) -> None:

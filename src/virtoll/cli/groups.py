@@ -30,22 +30,26 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """``[OPTIONS] EXPERIMENT [RUN]...``: what may be left out is in brackets."""
         pieces = [self.options_metavar or ""]
-        for one in _arguments(self, ctx):
-            name = one.display_name_raw if one.required else f"[{one.display_name_raw}]"
-            pieces.append(f"{name}..." if one.nargs != 1 else name)
+        for argument in _arguments(self, ctx):
+            name = argument.display_name_raw if argument.required else f"[{argument.display_name_raw}]"
+            pieces.append(f"{name}..." if argument.nargs != 1 else name)
         return pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, then options, each with its words."""
         arguments = []
-        for one in _arguments(self, ctx):
-            record = one.get_help_record(ctx)
+        for argument in _arguments(self, ctx):
+            record = argument.get_help_record(ctx)
             if record is not None:
-                arguments.append((one.display_name_raw, record[1]))
+                arguments.append((argument.display_name_raw, record[1]))
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
-        options = [one.get_help_record(ctx) for one in self.get_params(ctx) if not isinstance(one, TyperArgument)]
+        options = [
+            parameter.get_help_record(ctx)
+            for parameter in self.get_params(ctx)
+            if not isinstance(parameter, TyperArgument)
+        ]
         with formatter.section("Options"):
             formatter.write_dl([record for record in options if record is not None])
 
@@ -74,8 +78,8 @@ class Commands(TyperGroup):
 
     def visible(self, ctx: Any) -> dict[str, Any]:
         """The commands that help lists, by name, in the order in which they were added."""
-        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        return {name: one for name, one in found.items() if one is not None and not one.hidden}
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return {name: command for name, command in commands.items() if command is not None and not command.hidden}
 
 
 class Cli(typer.Typer):
@@ -104,4 +108,8 @@ def summary(command: Any) -> str:
 
 
 def _arguments(command: TyperCommand, ctx: Any) -> list[TyperArgument]:
-    return [one for one in command.get_params(ctx) if isinstance(one, TyperArgument) and not one.hidden]
+    return [
+        parameter
+        for parameter in command.get_params(ctx)
+        if isinstance(parameter, TyperArgument) and not parameter.hidden
+    ]

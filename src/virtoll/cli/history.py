@@ -68,52 +68,52 @@ def history(
     from virtoll.stats.history import history_of
 
     gathered = gather(_folders(runs or []), experiment, last, say_progress)
-    found = history_of([one.of_these(platform or (), workload or ()) for one in gathered.runs])
-    if not found.series:
+    run_history = history_of([run.of_these(platform or (), workload or ()) for run in gathered.runs])
+    if not run_history.series:
         raise UsageError(_nothing_of(gathered.runs, platform or [], workload or []))
     if output is not None:
         from virtoll.report.history_page import write_history
 
-        write_history(found, gathered, output)
+        write_history(run_history, gathered, output)
     if as_json:
-        print_json(history_document(found, gathered))
+        print_json(history_document(run_history, gathered))
     else:
-        for line in history_lines(found, gathered):
+        for line in history_lines(run_history, gathered):
             say_in_columns(line)
         if output is not None:
             say_page("page: ", output.absolute())
     if fail_if_slower:
-        _leave_by(found)
+        _leave_by(run_history)
 
 
-def _folders(given: list[str]) -> list[Path]:
+def _folders(names: list[str]) -> list[Path]:
     """Those of each name, and of none all runs of the runs folder."""
-    found = [folder for name in given for folder in runs_of(name)] if given else run_folders()
-    if not found:
+    folders = [folder for name in names for folder in runs_of(name)] if names else run_folders()
+    if not folders:
         raise UsageError(f"no runs in {runs_directory()}; 'virtoll run' makes one, or give a folder of runs")
-    return found
+    return folders
 
 
 def _nothing_of(runs: tuple[RunOfHistory, ...], platforms: list[str], workloads: list[str]) -> str:
     """That no series is of what was asked for, and what there is."""
-    series = {one for run in runs for one in run.values}
-    for option, asked, known in (
-        ("--platform", platforms, {one.platform for one in series}),
-        ("--workload", workloads, {one.workload for one in series}),
+    series = {key for run in runs for key in run.values}
+    for option, chosen, known in (
+        ("--platform", platforms, {key.platform for key in series}),
+        ("--workload", workloads, {key.workload for key in series}),
     ):
-        wrong = [value for value in asked if value not in known]
+        wrong = [value for value in chosen if value not in known]
         if wrong:
             return f"{option} {wrong[0]!r} is in none of the runs; choose from: {', '.join(sorted(known))}"
     return "no platform of those has one of those workloads in any run; leave out --platform or --workload"
 
 
-def _leave_by(found: History) -> None:
+def _leave_by(run_history: History) -> None:
     """End with 3 where a share's last stretch is slower than the one before, with 4 where no share can tell."""
-    slower = found.slower_since
+    slower = run_history.slower_since
     if slower:
         raise ThresholdMissed(
-            f"{len(slower)} of {len(found.shares)} series of shares are slower since their last change; look into what "
-            "changed there, or accept it with --last, which takes newer runs alone"
+            f"{len(slower)} of {len(run_history.shares)} series of shares are slower since their last change; look "
+            "into what changed there, or accept it with --last, which takes newer runs alone"
         )
-    if not any(one.changes is not None for one in found.shares):
+    if not any(share.changes is not None for share in run_history.shares):
         raise ThresholdNotTold("no share of the baseline has enough runs to tell a change; measure more runs")

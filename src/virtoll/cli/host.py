@@ -72,7 +72,7 @@ def doctor(
     from virtoll.host.tuning import for_the_lab
     from virtoll.lab.launch import run_in_lab
 
-    hypervisors = json.dumps([asdict(one) for one in hypervisor_checks(this_machine())])
+    hypervisors = json.dumps([asdict(finding) for finding in hypervisor_checks(this_machine())])
     _say_how_long(choices, say_progress if as_json or asked_for else tell_on_stderr)
     prepare_outside("tiny", kernel=needs_kernel(choices))
     with asked(asked_for) as descriptor:
@@ -89,7 +89,7 @@ def _say_how_long(choices: Sequence[PlatformChoice], tell: Callable[[str], None]
     from virtoll.platforms import EVERY_PLATFORM
     from virtoll.units import nanoseconds
 
-    seconds = sum(1 + EVERY_PLATFORM[one.platform].boot_seconds for one in choices)
+    seconds = sum(1 + EVERY_PLATFORM[choice.platform].boot_seconds for choice in choices)
     what = f"{len(choices)} platforms" if len(choices) > 1 else choices[0].label
     tell(f"trying {what} by starting guests: up to about {nanoseconds(seconds * 1e9)}, more where a guest hangs")
 
@@ -134,16 +134,16 @@ def _products(hosts: list[str]) -> Callable[[], list[str]]:
     from virtoll.cli.clean import by_api, clean_by_api, clean_host, host_to_clean, is_experiment
     from virtoll.platforms import PLATFORMS
 
-    there = [host_to_clean(one) for one in hosts if not is_experiment(one)]
-    interfaces = [choice for one in hosts if is_experiment(one) for choice in by_api(load(one), PLATFORMS)]
+    there = [host_to_clean(name) for name in hosts if not is_experiment(name)]
+    interfaces = [choice for name in hosts if is_experiment(name) for choice in by_api(load(name), PLATFORMS)]
 
     def clean_products() -> list[str]:
         removed = []
-        for one in there:
-            found, silent = clean_host(one, PLATFORMS)
-            removed += found
+        for host in there:
+            leftovers, silent = clean_host(host, PLATFORMS)
+            removed += leftovers
             for reported in silent:
-                say(f"not asked on {one.name}: {reported}")
+                say(f"not asked on {host.name}: {reported}")
         return removed + clean_by_api(interfaces, PLATFORMS)
 
     return clean_products
@@ -195,12 +195,12 @@ def in_lab_doctor(
     from virtoll.cli.progress import waiting
 
     asked_for = tuple(names or ())
-    findings = [HypervisorFinding(**one) for one in json.loads(hypervisors)]
+    findings = [HypervisorFinding(**row) for row in json.loads(hypervisors)]
     with waiting(new_console(to_stderr=True)) as say_what:
         tried = try_platforms(chosen(asked_for), say_what, unprivileged)
-    found = Diagnosis(tuple(host_checks()), *settled(findings, tried), asked_for)
-    _show_diagnosis(found, as_json)
-    raise typer.Exit(0 if found.works else 1)
+    diagnosis = Diagnosis(tuple(host_checks()), *settled(findings, tried), asked_for)
+    _show_diagnosis(diagnosis, as_json)
+    raise typer.Exit(0 if diagnosis.works else 1)
 
 
 def in_lab_shell(platform: str) -> None:
@@ -211,10 +211,10 @@ def in_lab_shell(platform: str) -> None:
     raise typer.Exit(interact(platform))
 
 
-def _show_diagnosis(found: Diagnosis, as_json: bool) -> None:
+def _show_diagnosis(diagnosis: Diagnosis, as_json: bool) -> None:
     from virtoll.cli.doctor_page import show_diagnosis
 
     if as_json:
-        print_json(found.as_document())
+        print_json(diagnosis.as_document())
     else:
-        show_diagnosis(found)
+        show_diagnosis(diagnosis)

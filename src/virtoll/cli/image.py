@@ -41,14 +41,14 @@ def build(
     """
     from virtoll.image import FormName, image_bill, image_form, prepare_image
 
-    for wanted in form or ():
-        if wanted not in get_args(FormName):
-            raise UsageError(f"there is no form {wanted!r} to be made; use one of {', '.join(get_args(FormName))}")
+    for text in form or ():
+        if text not in get_args(FormName):
+            raise UsageError(f"there is no form {text!r} to be made; use one of {', '.join(get_args(FormName))}")
     image = prepare_image(name, kernel=kernel, offline=offline, progress=say)
     known: tuple[FormName, ...] = get_args(FormName)
-    for one in known:
-        if one in (form or ()):
-            image_form(image, one, progress=say)
+    for form_name in known:
+        if form_name in (form or ()):
+            image_form(image, form_name, progress=say)
     image_bill(image, progress=say)
     say(f"image {image.name} {image.digest} is in {image.root.parent}")
 

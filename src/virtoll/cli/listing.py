@@ -52,7 +52,7 @@ def list_workloads(as_json: Json = False) -> None:
     from virtoll.workloads import WORKLOADS
 
     if not as_json:
-        lines = [(name, one.resource, one.about) for name, one in WORKLOADS.items()]
+        lines = [(name, workload.resource, workload.about) for name, workload in WORKLOADS.items()]
         show_lines(("name", "stresses", "what is measured"), lines)
         return
     from virtoll.experiment.describe import describe_parameters
@@ -63,7 +63,7 @@ def list_workloads(as_json: Json = False) -> None:
             "title": workload.title,
             "about": workload.about,
             "resource": workload.resource,
-            "metric": ", ".join(one.words for one in workload.metrics),
+            "metric": ", ".join(metric.words for metric in workload.metrics),
             "parameters": describe_parameters(workload.parameter_model),
         }
         for name, workload in WORKLOADS.items()
@@ -97,7 +97,7 @@ def list_experiments(as_json: Json = False) -> None:
     if as_json:
         print_json(rows)
         return
-    lines = [(one["name"], f"{one['platforms']} x {one['workloads']}", one["question"]) for one in rows]
+    lines = [(row["name"], f"{row['platforms']} x {row['workloads']}", row["question"]) for row in rows]
     show_lines(("name", "cells", "question (cells: platforms x workloads)"), lines)
 
 
@@ -116,7 +116,7 @@ def list_runs(as_json: Json = False) -> None:
         if row["trials"]:
             line["state"] += f", {row['trials']} trials"
         line["created"] = row["created"] and f"{datetime.fromisoformat(row['created']).astimezone():%Y-%m-%d %H:%M}"
-        if len({one["host"] for one in rows}) > 1:
+        if len({listed["host"] for listed in rows}) > 1:
             line["host"] = row["host"]
     show(lines, as_json)
 
@@ -127,16 +127,16 @@ def _run_row(path: Path) -> dict[str, str]:
 
     row = dict.fromkeys(("run", "experiment", "state", "trials", "created", "host"), "")
     try:
-        one = overview(path)
+        summary = overview(path)
     except VirtollError as error:
         return row | {"run": path.name, "state": f"damaged: {error}"}
     return {
         "run": path.name,
-        "experiment": one.experiment,
-        "state": one.state,
-        "trials": f"{one.finished} of {one.planned}",
-        "created": f"{timestamp(one.created_ns)}Z",
-        "host": one.host,
+        "experiment": summary.experiment,
+        "state": summary.state,
+        "trials": f"{summary.finished} of {summary.planned}",
+        "created": f"{timestamp(summary.created_ns)}Z",
+        "host": summary.host,
     }
 
 

@@ -34,19 +34,19 @@ def parts_of(texts: Sequence[str], where: str = "", known: Known | None = None) 
         raise UsageError(f"{where}{error}") from error
 
 
-def needs_of(folder: Path, given: Sequence[str] = ()) -> tuple[Part, ...]:
+def needs_of(folder: Path, needs: Sequence[str] = ()) -> tuple[Part, ...]:
     """The parts of what is given, or else of what a run's experiment asks; none where neither is there."""
-    if given:
-        return parts_of(given)
+    if needs:
+        return parts_of(needs)
     from virtoll.runfolder.store import RunFolder
 
     texts = RunFolder.open(folder).manifest.experiment.get("needs") or ()
     return parts_of(texts, f"{folder}/manifest.json: experiment.needs: ") if texts else ()
 
 
-def adviser_of(folder: Path, given: Sequence[str] = ()) -> Adviser | None:
+def adviser_of(folder: Path, needs: Sequence[str] = ()) -> Adviser | None:
     """Who says in a run's report which platforms meet the needs; None where there are none."""
-    parts = needs_of(folder, given)
+    parts = needs_of(folder, needs)
     if not parts:
         return None
 
@@ -64,7 +64,7 @@ def _view(advice: Advice) -> AdviceView:
 
 def experiments_of(advice: Advice) -> list[AnsweringExperiment]:
     """The experiments that would answer what a run does not, each checked as ``virtoll plan`` checks it."""
-    return [_told(one) for one in advice.missing]
+    return [_told(gap) for gap in advice.missing]
 
 
 def known_workloads() -> Known:
@@ -77,7 +77,7 @@ def known_workloads() -> Known:
     return Known(
         workloads={
             name: KnownWorkload(
-                figures=tuple(Figure(one.name, one.unit, one.better) for one in WORKLOADS[name].metrics),
+                figures=tuple(Figure(metric.name, metric.unit, metric.better) for metric in WORKLOADS[name].metrics),
                 parameters=_usual(WORKLOADS[name].parameter_model),
                 resource=WORKLOADS[name].resource,
                 checked=functools.partial(_checked, WORKLOADS[name].parameter_model),
@@ -93,13 +93,13 @@ def _usual(model: type[Parameters]) -> dict[str, Any]:
     """Every parameter with its value where it is not given, as records have them; None: it must be given."""
     from pydantic_core import PydanticUndefined
 
-    found = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
-    given = {name: value for name, value in found.items() if value is not PydanticUndefined}
-    usual = model.model_construct(**given).model_dump(mode="json", include=set(given))
-    return {name: usual.get(name) for name in found}
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
+    values = {name: value for name, value in defaults.items() if value is not PydanticUndefined}
+    usual = model.model_construct(**values).model_dump(mode="json", include=set(values))
+    return {name: usual.get(name) for name in defaults}
 
 
-def _checked(model: type[Parameters], name: str, given: Any) -> Any:
+def _checked(model: type[Parameters], name: str, need_value: Any) -> Any:
     """A parameter's value as records have it, or its guest's; raises a ``ValueError`` in words."""
     from pydantic import BaseModel, ValidationError, create_model
 
@@ -111,11 +111,11 @@ def _checked(model: type[Parameters], name: str, given: Any) -> Any:
     alone: dict[str, Any] = {"value": (field.annotation, field)}
     kind: type[BaseModel] = create_model("Given", **alone)
     try:
-        found = kind.model_validate({"value": given})
+        parsed = kind.model_validate({"value": need_value})
     except ValidationError as error:
         raise ValueError(complaint(error.errors(include_url=False)[0], "", "")) from error
-    value: Any = found.model_dump(mode="json")["value"]
-    if isinstance(given, bool) and not isinstance(value, bool):
+    value: Any = parsed.model_dump(mode="json")["value"]
+    if isinstance(need_value, bool) and not isinstance(value, bool):
         raise ValueError("a number is wanted")
     return value
 

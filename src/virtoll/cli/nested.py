@@ -45,8 +45,11 @@ def up(kind: Kind) -> None:
 
     _build(kind)
     prepare_image("tiny", kernel=True, progress=say)
-    one = interactive_nested.start(kind)
-    say(f"nested host {kind} is up (lab {one.lab_id}, process {one.pid}); look into it: virtoll nested shell {kind}")
+    nested_host = interactive_nested.start(kind)
+    say(
+        f"nested host {kind} is up (lab {nested_host.lab_id}, process {nested_host.pid}); "
+        f"look into it: virtoll nested shell {kind}"
+    )
 
 
 @app.command()
@@ -64,9 +67,9 @@ def down(
 
     if everything == (kind is not None):
         raise UsageError("name one kind of nested host, or give --all; 'virtoll nested list' shows what is up")
-    for one in interactive_nested.held() if kind is None else [interactive_nested.find(kind)]:
-        interactive_nested.end(one)
-        say(f"nested host {one.kind} is down")
+    for nested_host in interactive_nested.held() if kind is None else [interactive_nested.find(kind)]:
+        interactive_nested.end(nested_host)
+        say(f"nested host {nested_host.kind} is down")
 
 
 @app.command("list")
@@ -76,7 +79,7 @@ def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Prin
     from virtoll.errors import ImageError
     from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 
-    running = {one.kind: one for one in interactive_nested.held()}
+    running = {nested_host.kind: nested_host for nested_host in interactive_nested.held()}
     rows = []
     for name, kind in NESTED_HOSTS.items():
         try:
@@ -84,14 +87,14 @@ def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Prin
             built = True
         except ImageError:
             built = False
-        one = running.get(name)
+        nested_host = running.get(name)
         rows.append(
             {
                 "kind": name,
                 "title": kind.title,
                 "built": built,
-                "up": one is not None,
-                **({} if one is None else one.as_row()),
+                "up": nested_host is not None,
+                **({} if nested_host is None else nested_host.as_row()),
             }
         )
     if as_json:
@@ -128,8 +131,8 @@ def shell(
 
     from virtoll.campaign import interactive_nested
 
-    one = interactive_nested.find(kind)
-    words = interactive_nested.command(one, argv or [], terminal=not argv and sys.stdin.isatty())
+    nested_host = interactive_nested.find(kind)
+    words = interactive_nested.command(nested_host, argv or [], terminal=not argv and sys.stdin.isatty())
     sys.exit(subprocess.run(words, check=False).returncode)
 
 

@@ -76,8 +76,8 @@ def new(
         _refuse_what_is_there(file, force)
     missing = [
         option
-        for option, given in (("--question", question), ("--platform", platform), ("--workload", workload))
-        if not given
+        for option, value in (("--question", question), ("--platform", platform), ("--workload", workload))
+        if not value
     ]
     if missing and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(f"there is no terminal to ask on; give {' and '.join(missing)} too")
@@ -94,21 +94,21 @@ def new(
         blocks = _asked("Blocks: more find smaller differences", str(_BLOCKS), _number) if ask else _BLOCKS
     suggested = _label_of(file.stem) if file is not None else _NAME
 
-    def free(given: str) -> str:
-        _refuse_what_is_there(file if file is not None else _file_of(given), force)
-        return _label(given)
+    def free(answer: str) -> str:
+        _refuse_what_is_there(file if file is not None else _file_of(answer), force)
+        return _label(answer)
 
     if name is None:
         name = _asked("Name", suggested, free) if ask else suggested
     name = free(name)
     file = file if file is not None else _file_of(name)
-    added = [one for one in (_BASELINE, _CONTROL) if one not in platforms]
-    whole = [_BASELINE, _CONTROL, *(one for one in platforms if one not in _ROLES)]
+    added = [label for label in (_BASELINE, _CONTROL) if label not in platforms]
+    whole = [_BASELINE, _CONTROL, *(label for label in platforms if label not in _ROLES)]
     text = "".join(f"{line}\n" for line in _lines(name, question, whole, workloads, blocks))
     _refuse_what_does_not_load(text, file)
     _write(file, text, force)
     if added:
-        say(f"added: {' and '.join(f'{one} ({_ROLES[one]})' for one in added)}")
+        say(f"added: {' and '.join(f'{label} ({_ROLES[label]})' for label in added)}")
     say(f"written: {file}; next: virtoll plan {file}")
 
 
@@ -124,9 +124,9 @@ def _refuse_what_is_there(file: Path, force: bool) -> None:
 def _asked(question: str, suggested: str | None, check: Callable[[str], Answer]) -> Answer:
     """A person's answer, asked for again until it is right."""
 
-    def checked(given: str) -> Answer:
+    def checked(answer: str) -> Answer:
         try:
-            return check(given)
+            return check(answer)
         except UsageError as error:
             raise typer.BadParameter(str(error)) from error
 
@@ -137,41 +137,41 @@ def _asked(question: str, suggested: str | None, check: Callable[[str], Answer])
     return answer
 
 
-def _named(given: Sequence[str] | None, known: Collection[str], what: str, question: str) -> list[str]:
+def _named(values: Sequence[str] | None, known: Collection[str], what: str, question: str) -> list[str]:
     """The names that options have, or else a person's answer; each is one that there is."""
 
     def names(text: str) -> list[str]:
-        found = list(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
-        if not found:
+        chosen = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        if not chosen:
             raise UsageError(f"no {what} is named; give one or more")
-        for one in found:
-            if one not in known:
+        for name in chosen:
+            if name not in known:
                 from virtoll.experiment.near import choices
 
-                raise UsageError(f"{what} {one!r} is not known; {choices(one, known, f'virtoll list {what}s')}")
-        return found
+                raise UsageError(f"{what} {name!r} is not known; {choices(name, known, f'virtoll list {what}s')}")
+        return chosen
 
-    return names(",".join(given)) if given else _asked(question, None, names)
+    return names(",".join(values)) if values else _asked(question, None, names)
 
 
-def _text(given: str) -> str:
-    if not given.strip():
+def _text(answer: str) -> str:
+    if not answer.strip():
         raise UsageError("the question is empty; say what the experiment should answer")
-    return " ".join(given.split())
+    return " ".join(answer.split())
 
 
-def _number(given: str) -> int:
-    if not (given.strip().isdecimal() and 1 <= int(given) <= 1000):
-        raise UsageError(f"{given!r} is no number of blocks; give a whole number from 1 to 1000")
-    return int(given)
+def _number(answer: str) -> int:
+    if not (answer.strip().isdecimal() and 1 <= int(answer) <= 1000):
+        raise UsageError(f"{answer!r} is no number of blocks; give a whole number from 1 to 1000")
+    return int(answer)
 
 
-def _label(given: str) -> str:
+def _label(answer: str) -> str:
     from virtoll.experiment.model import LABEL_PATTERN, LABEL_WORDS
 
-    if not re.fullmatch(LABEL_PATTERN, given):
-        raise UsageError(f"{given!r} is not a name; allowed: {LABEL_WORDS}")
-    return given
+    if not re.fullmatch(LABEL_PATTERN, answer):
+        raise UsageError(f"{answer!r} is not a name; allowed: {LABEL_WORDS}")
+    return answer
 
 
 def _label_of(stem: str) -> str:
@@ -196,13 +196,15 @@ def _lines(name: str, question: str, platforms: Sequence[str], workloads: Sequen
     yield "# What is compared. An entry with keys is a mapping; a list of values makes a platform of each:"
     yield "#   - {platform: qemu-tcg, nic: [virtio-net, e1000]}"
     yield "platforms:"
-    yield from _entries({one: _ROLES.get(one, PLATFORMS[one].title) for one in platforms})
+    yield from _entries({platform: _ROLES.get(platform, PLATFORMS[platform].title) for platform in platforms})
     yield f"baseline: {_BASELINE}"
     yield ""
     yield "# What is measured, at the size of a first try. A list of values measures each:"
     yield "#   - {workload: superpi, digits: [65536, 262144]}"
     yield "workloads:"
-    yield from _entries({one: f"{WORKLOADS[one].title}: {WORKLOADS[one].metrics[0].words}" for one in workloads})
+    yield from _entries(
+        {workload: f"{WORKLOADS[workload].title}: {WORKLOADS[workload].metrics[0].words}" for workload in workloads}
+    )
     yield ""
     yield "# What every guest is given."
     yield "guest: {vcpus: 1, memory: 256MiB}"
@@ -216,8 +218,8 @@ def _lines(name: str, question: str, platforms: Sequence[str], workloads: Sequen
 
 def _entries(words: dict[str, str]) -> Iterator[str]:
     wide = max(map(len, words))
-    for name, said in words.items():
-        yield f"  - {name.ljust(wide)}  # {said}"
+    for name, comment in words.items():
+        yield f"  - {name.ljust(wide)}  # {comment}"
 
 
 def _refuse_what_does_not_load(text: str, file: Path) -> None:
@@ -228,8 +230,8 @@ def _refuse_what_does_not_load(text: str, file: Path) -> None:
     try:
         parse_experiment(text, file, catalogue())
     except UsageError as error:
-        said = error.problems[0].said if error.problems else str(error)
-        raise UsageError(f"nothing is written, as it would not load: {said}") from error
+        sentence = error.problems[0].said if error.problems else str(error)
+        raise UsageError(f"nothing is written, as it would not load: {sentence}") from error
 
 
 def _write(file: Path, text: str, force: bool) -> None:

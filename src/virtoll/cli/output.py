@@ -32,8 +32,8 @@ _QUIET = "VIRTOLL_QUIET"  # which the half of a command in the lab inherits
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
-def _be_quiet(asked: bool) -> None:
-    if asked:
+def _be_quiet(quiet: bool) -> None:
+    if quiet:
         os.environ[_QUIET] = "1"
 
 
@@ -42,8 +42,8 @@ Quiet = Annotated[
 ]
 
 
-def _be_verbose(asked: bool) -> None:
-    if asked:
+def _be_verbose(verbose: bool) -> None:
+    if verbose:
         os.environ[VERBOSE_VARIABLE] = "1"
         log_to_stderr()
 
@@ -111,9 +111,9 @@ def new_console(*, to_stderr: bool) -> Console:
 
     class Printable(Console):
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-            for one in super().render(renderable, options):
-                plain = one.control or one.text.isprintable()
-                yield one if plain else Segment(printable(one.text), one.style)
+            for segment in super().render(renderable, options):
+                plain = segment.control or segment.text.isprintable()
+                yield segment if plain else Segment(printable(segment.text), segment.style)
 
     plain = bool(os.environ.get("NO_COLOR"))
     return Printable(

@@ -150,13 +150,13 @@ def _own_names() -> dict[str, str]:
     return parts_of_host(os.uname().nodename) | dict.fromkeys(users - {""}, "user")
 
 
-def _key(given: Path | None) -> bytes:
+def _key(key: Path | None) -> bytes:
     """The secret that stand-ins are made with: a file's content, which is made where nobody named one."""
     from virtoll.runfolder.opened import read_whole
 
-    path = given or Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()) / "virtoll" / "pack.key"
+    path = key or Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()) / "virtoll" / "pack.key"
     try:
-        if given is None and not path.exists():
+        if key is None and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -186,8 +186,8 @@ def plan(
 
     With how long it will take, its disk and memory, and what its result would lack.
     """
-    asked = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
-    checked = load(experiment, asked)
+    selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
+    checked = load(experiment, selection)
     from virtoll.campaign.preview import estimate, plan_of
     from virtoll.campaign.progress import describe
     from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, reasons_of, without_impossible
@@ -285,8 +285,8 @@ def _foreseen(checked: Experiment) -> Foreseen | None:
         return None
     from virtoll.report.build import foreseen_by
 
-    found = foreseen_by(earlier, checked.blocks, checked.looks)
-    return found if found.factors else None
+    foreseen = foreseen_by(earlier, checked.blocks, checked.looks)
+    return foreseen if foreseen.factors else None
 
 
 def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> list[str]:

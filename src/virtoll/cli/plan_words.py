@@ -35,13 +35,18 @@ def table_lines(experiment: Experiment, plan: Plan, reasons: Mapping[int, str | 
         counts[cell] += 1
         seconds[cell] += whole_seconds(trial)
     labels = [
-        one.label for one in experiment.platforms if any(label == one.label for label, _ in {**counts, **skipped})
+        choice.label
+        for choice in experiment.platforms
+        if any(label == choice.label for label, _ in {**counts, **skipped})
     ]
-    workloads = dict.fromkeys(one.workload for one in experiment.workloads)
+    workloads = dict.fromkeys(choice.workload for choice in experiment.workloads)
     if not labels:
         return
     columns = [
-        [workload, *(_cell(counts[one, workload], seconds[one, workload], skipped[one, workload]) for one in labels)]
+        [
+            workload,
+            *(_cell(counts[label, workload], seconds[label, workload], skipped[label, workload]) for label in labels),
+        ]
         for workload in workloads
     ]
     head = ["trials, time", *labels]
@@ -56,7 +61,7 @@ def _fitting(head: list[str], columns: Sequence[list[str]], width: int) -> Itera
     """The columns in groups that are no wider than ``width`` with the head; one at least in each."""
     group = [head]
     for column in columns:
-        wide = sum(max(map(len, one)) + 2 for one in [*group, column])
+        wide = sum(max(map(len, cells)) + 2 for cells in [*group, column])
         if len(group) > 1 and wide - 2 > width:
             yield group
             group = [head]
@@ -83,12 +88,12 @@ def against_lines(experiment: Experiment) -> Iterator[str]:
 
 def skipped_lines(plan: Plan, reasons: Mapping[int, str | None]) -> Iterator[str]:
     """Each reason once for a platform and a workload, with how many trials it is about."""
-    found = Counter(
+    counts = Counter(
         (trial.platform.label, trial.workload.workload, reason)
         for trial in plan.trials
         if (reason := reasons[trial.number]) is not None
     )
-    for (label, workload, reason), count in found.items():
+    for (label, workload, reason), count in counts.items():
         yield f"skipped: {workload} on {label}, {count} trial{'s' if count > 1 else ''}: {reason}"
 
 
@@ -103,39 +108,43 @@ def memory_line(experiment: Experiment, sizes: Counter[int], total: int) -> str:
 
 def warnings_of(experiment: Experiment, total: int) -> list[str]:
     """What the result would lack, or the host has not; ``total``: bytes of the memory of all guests at once."""
-    found: list[str] = []
+    sentences: list[str] = []
     if experiment.scenario == "consolidation":
-        return found
+        return sentences
     if experiment.baseline is not None and experiment.control is None:
-        own = next(one for one in experiment.platforms if one.label == experiment.baseline)
-        if own.platform == "native":
+        baseline = next(choice for choice in experiment.platforms if choice.label == experiment.baseline)
+        if baseline.platform == "native":
             remedy = "add native-again to 'platforms'"
-        elif own.parameters.pre_provisioned:
+        elif baseline.parameters.pre_provisioned:
             remedy = "add a second guest that was made alike to 'platforms', and name it as 'control'"
         else:
-            remedy = f"add a second entry of {own.platform} with a 'label' to 'platforms', and name it as 'control'"
-        found.append(f"no A/A control, so the report cannot say how much {own.label} differs from itself; {remedy}")
+            remedy = (
+                f"add a second entry of {baseline.platform} with a 'label' to 'platforms', and name it as 'control'"
+            )
+        sentences.append(
+            f"no A/A control, so the report cannot say how much {baseline.label} differs from itself; {remedy}"
+        )
     if experiment.baseline is not None and experiment.order != "paper" and experiment.blocks < _FEWEST_BLOCKS:
         blocks = "1 block decides" if experiment.blocks == 1 else f"{experiment.blocks} blocks decide"
-        found.append(
+        sentences.append(
             f"{blocks} next to nothing, because a verdict compares blocks; give 'blocks: {_FEWEST_BLOCKS}' or more"
         )
     has = _host_memory(experiment)
     if has is not None and total > has:
-        found.append(
+        sentences.append(
             f"guests at once are given {units.size(total)}, and this host has {units.size(has)}; "
             "lower 'guest.memory', or choose fewer platforms"
         )
     cpus = os.cpu_count()
     if has is not None and cpus is not None and experiment.most_vcpus > cpus:
-        found.append(
+        sentences.append(
             f"a guest has {experiment.most_vcpus} virtual CPUs, and this host has {cpus} CPUs; lower 'guest.vcpus'"
         )
-    return found
+    return sentences
 
 
 def _host_memory(experiment: Experiment) -> int | None:
     """Bytes of this host's memory; None where guests are elsewhere, or it is not told."""
-    if any(one.host is not None or one.parameters.pre_provisioned for one in experiment.platforms):
+    if any(choice.host is not None or choice.parameters.pre_provisioned for choice in experiment.platforms):
         return None
     return memory_bytes(Path("/"), "MemTotal")

@@ -14,13 +14,13 @@ _CUT = "..."
 def told(error: VirtollError) -> Iterator[str]:
     """The lines for the standard error."""
     problems = error.problems if isinstance(error, UsageError) else ()
-    if not any(one.text for one in problems) and len(problems) < 2:
+    if not any(problem.text for problem in problems) and len(problems) < 2:
         yield f"virtoll: {error}"
         return
-    for one in problems:
-        yield one.located
-        if one.text:
-            yield from _shown(one)
+    for problem in problems:
+        yield problem.located
+        if problem.text:
+            yield from _shown(problem)
     if len(problems) > 1:
         yield f"virtoll: {len(problems)} errors in {problems[0].file}; nothing was started"
 
@@ -47,7 +47,7 @@ def _displayed(text: str) -> str:
 
 def _width(text: str) -> int:
     """How many columns of a terminal a text takes."""
-    return sum(_columns(one) for one in text)
+    return sum(_columns(character) for character in text)
 
 
 def _columns(letter: str) -> int:

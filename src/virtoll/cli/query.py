@@ -52,10 +52,10 @@ def query(
     from virtoll.report.csv_table import no_formula
     from virtoll.report.dataset.query import query as ask
 
-    found = gather(places or [], say_progress)
-    for sentence in found.left_out:
+    gathered = gather(places or [], say_progress)
+    for sentence in gathered.left_out:
         say_on_stderr(f"virtoll: {sentence}")
-    answer = ask(sql, found.sources)
+    answer = ask(sql, gathered.sources)
     if parquet is not None:
         _write(answer, parquet)
     elif as_json:

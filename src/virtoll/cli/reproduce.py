@@ -73,38 +73,38 @@ def reproduce(
     if runs:
         if size or platform or workload or experiment:
             raise UsageError("--from measures nothing, so leave out --size, --platform, --workload and --experiment")
-        folders = list(dict.fromkeys(found for run in runs for found in runs_of(run)))
+        folders = list(dict.fromkeys(run_folder for run in runs for run_folder in runs_of(run)))
     elif as_json:
         raise UsageError("--json needs --from: what is being measured prints its progress; measure, then '--from' it")
     else:
         folders = _measured(
             study, experiment or list(presets), folder, chosen(size, platform, workload, None, None, None)
         )
-    found = build_reproduction(study, folders, folder / "report")
+    reproduction = build_reproduction(study, folders, folder / "report")
     if as_json:
-        print_json(reproduction_document(found))
+        print_json(reproduction_document(reproduction))
         return
-    for line in reproduction_lines(found):
+    for line in reproduction_lines(reproduction):
         say_in_columns(line)
-    say(f"report: {found.page}")
+    say(f"report: {reproduction.page}")
 
 
 def _measured(study: str, names: Sequence[str], folder: Path, selection: Selection) -> list[Path]:
     """The run folders of the experiments, each whole; what is there already is not measured again."""
     experiments = _experiments(study, names, selection)
-    asked = [(experiment, folder / experiment.name) for experiment in experiments]
-    for experiment, own in asked:
-        _refuse_another(experiment, own)
-    for number, (experiment, own) in enumerate(asked, 1):
-        say_on_stderr(f"{study}, experiment {number} of {len(asked)}: {experiment.name}")
+    planned = [(experiment, folder / experiment.name) for experiment in experiments]
+    for experiment, run_folder in planned:
+        _refuse_another(experiment, run_folder)
+    for number, (experiment, run_folder) in enumerate(planned, 1):
+        say_on_stderr(f"{study}, experiment {number} of {len(planned)}: {experiment.name}")
         try:
-            _finish(experiment, own)
+            _finish(experiment, run_folder)
         except (SystemExit, VirtollError):
             say_on_stderr(
-                f"virtoll: {number - 1} of {len(asked)} experiments are finished; the same command takes the rest"
+                f"virtoll: {number - 1} of {len(planned)} experiments are finished; the same command takes the rest"
             )
             raise
-    return [own for _, own in asked]
+    return [run_folder for _, run_folder in planned]
 
 
 def _experiments(study: str, names: Sequence[str], selection: Selection) -> list[Experiment]:
@@ -113,35 +113,38 @@ def _experiments(study: str, names: Sequence[str], selection: Selection) -> list
     UsageError where one is of another study, two have one name, or what is asked for is in none.
     """
     wholes = [load(name, replace(selection, platforms=(), workloads=())) for name in names]
-    for name, one in zip(names, wholes, strict=True):
-        if one.study != study:
+    for name, experiment in zip(names, wholes, strict=True):
+        if experiment.study != study:
             raise UsageError(
-                f"{name}: its key 'study' is {one.study or 'not there'}; give 'study: {study}', or leave it out"
+                f"{name}: its key 'study' is {experiment.study or 'not there'}; give 'study: {study}', or leave it out"
             )
-    if len({one.name for one in wholes}) < len(wholes):
+    if len({experiment.name for experiment in wholes}) < len(wholes):
         raise UsageError("two of the experiments have one name, and so one folder; give one of them another")
-    platforms = {one.name: {known for p in one.platforms for known in (p.label, p.platform)} for one in wholes}
-    workloads = {one.name: {choice.workload for choice in one.workloads} for one in wholes}
-    for option, asked, known in (
+    platforms = {
+        experiment.name: {known for choice in experiment.platforms for known in (choice.label, choice.platform)}
+        for experiment in wholes
+    }
+    workloads = {experiment.name: {choice.workload for choice in experiment.workloads} for experiment in wholes}
+    for option, filters, known in (
         ("--platform", selection.platforms, platforms),
         ("--workload", selection.workloads, workloads),
     ):
-        for value in asked:
-            if not any(value in own for own in known.values()):
+        for value in filters:
+            if not any(value in names for names in known.values()):
                 allowed = ", ".join(sorted(set().union(*known.values())))
                 raise UsageError(f"{option} {value!r} is in no experiment of {study}; allowed: {allowed}")
-    found = []
-    for name, one in zip(names, wholes, strict=True):
-        own = replace(
+    experiments = []
+    for name, experiment in zip(names, wholes, strict=True):
+        part = replace(
             selection,
-            platforms=tuple(value for value in selection.platforms if value in platforms[one.name]),
-            workloads=tuple(value for value in selection.workloads if value in workloads[one.name]),
+            platforms=tuple(value for value in selection.platforms if value in platforms[experiment.name]),
+            workloads=tuple(value for value in selection.workloads if value in workloads[experiment.name]),
         )
-        if (selection.platforms and not own.platforms) or (selection.workloads and not own.workloads):
-            say_on_stderr(f"{one.name} is left out: it has nothing of what was chosen")
+        if (selection.platforms and not part.platforms) or (selection.workloads and not part.workloads):
+            say_on_stderr(f"{experiment.name} is left out: it has nothing of what was chosen")
         else:
-            found.append(load(name, own))
-    return found
+            experiments.append(load(name, part))
+    return experiments
 
 
 def _refuse_another(experiment: Experiment, folder: Path) -> None:

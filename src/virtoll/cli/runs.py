@@ -208,15 +208,15 @@ def extend(
     opened = RunFolder.open(folder)
     refuse_unfinished(opened)
     opened.read_every_record()
-    wanted = asked_blocks(opened, blocks)
-    experiment = extended_experiment(opened, wanted)
+    block_count = asked_blocks(opened, blocks)
+    experiment = extended_experiment(opened, block_count)
     thresholds = asked_of(folder, fail_if or [])
     if not needs_lab(experiment):
-        _extend_here(folder, wanted)
+        _extend_here(folder, block_count)
     else:
         prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
         check_lab()
-        _leave_unless_done(in_lab(experiment, ["in-lab-extend", str(folder), str(wanted)]))
+        _leave_unless_done(in_lab(experiment, ["in-lab-extend", str(folder), str(block_count)]))
     _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
 
 
@@ -267,15 +267,15 @@ def report(
     It is one HTML page, with figures as SVG and PDF, and tables as CSV. That of a packed run is beside its archive.
     """
     del quiet
-    found = found_run(run)
-    if watch and found.archive is None:
-        _watch(found.folder, claims or [], need or [])
-    _report(found, claims=claims or [], needs=need or [], as_json=as_json, open_page=open_page)
+    location = found_run(run)
+    if watch and location.archive is None:
+        _watch(location.folder, claims or [], need or [])
+    _report(location, claims=claims or [], needs=need or [], as_json=as_json, open_page=open_page)
 
 
 def claims(
     run: RunArgument = "latest",
-    given: ClaimsOption = None,
+    claim_files: ClaimsOption = None,
     paper: Annotated[
         str | None,
         typer.Option(
@@ -290,15 +290,19 @@ def claims(
     from virtoll.claims import judge_claims, published_claims
     from virtoll.report import claims_lines, ledger_document, load_analysis
 
-    if paper is not None and given:
+    if paper is not None and claim_files:
         raise UsageError("--paper chooses among the published claims, and --claims gives yours; leave one out")
-    asked = own_claims(given) if given else [one for one in published_claims() if paper in (None, one.paper)]
-    if not asked:
-        known = ", ".join(dict.fromkeys(one.paper for one in published_claims() if one.paper))
+    chosen_claims = (
+        own_claims(claim_files)
+        if claim_files
+        else [claim for claim in published_claims() if paper in (None, claim.paper)]
+    )
+    if not chosen_claims:
+        known = ", ".join(dict.fromkeys(claim.paper for claim in published_claims() if claim.paper))
         raise UsageError(f"--paper {paper}: no such study; choose one of: {known}")
     folder = find_run(run)
     analysis = load_analysis(folder)
-    ledger = judge_claims(analysis, asked)
+    ledger = judge_claims(analysis, chosen_claims)
     tell_damage(folder)
     if as_json:
         print_json(ledger_document(analysis, ledger))
@@ -315,17 +319,17 @@ def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
     from virtoll.runfolder.sums import SUMS, differences, unchecked
 
     there = found_run(run)
-    given, folder = there.given, there.folder
-    found = differences(folder)
-    if found is None:
-        raise UsageError(f"{given} has no {SUMS}: its run did not end; 'virtoll resume {given}' ends it")
+    name, folder = there.given, there.folder
+    changed = differences(folder)
+    if changed is None:
+        raise UsageError(f"{name} has no {SUMS}: its run did not end; 'virtoll resume {name}' ends it")
     if as_json:
-        print_json({"run": str(given), "whole": not found, "differences": found})
-    for line in () if as_json else found or (f"{given} is as it was when the run ended",):
+        print_json({"run": str(name), "whole": not changed, "differences": changed})
+    for line in () if as_json else changed or (f"{name} is as it was when the run ended",):
         say(line)
     for line in unchecked(folder):
         say_on_stderr(f"virtoll: {line}")
-    if found:
+    if changed:
         sys.exit(1)
 
 
@@ -354,7 +358,7 @@ def claimed_names() -> Names:
     from virtoll.workloads import WORKLOADS
 
     return Names(
-        metrics={name: [one.name for one in kind.metrics] for name, kind in WORKLOADS.items()},
+        metrics={name: [metric.name for metric in kind.metrics] for name, kind in WORKLOADS.items()},
         parameters={name: list(kind.parameter_model.model_fields) for name, kind in WORKLOADS.items()},
         products=list(EVERY_PLATFORM),
         families={kind.family for kind in EVERY_PLATFORM.values()},
@@ -463,9 +467,9 @@ def _measure_here(experiment: Experiment, folder: Path, blocks: tuple[int, ...] 
 
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
     if blocks:
-        asked = f"{blocks[0] + 1}-{blocks[-1] + 1}" if blocks[1:] else f"{blocks[0] + 1}"
+        block_numbers = f"{blocks[0] + 1}-{blocks[-1] + 1}" if blocks[1:] else f"{blocks[0] + 1}"
         command[1:2] = ["campaign", "block"]
-        command += ["--block", asked, "--into", str(folder.parent)]
+        command += ["--block", block_numbers, "--into", str(folder.parent)]
 
     def work(progress: Any) -> None:
         if not is_quiet():
@@ -582,8 +586,8 @@ def in_lab(
     check_before([choice.parameters for choice in experiment.platforms], testbed)
     _prepare_nested_hosts(experiment)
     with open_session(testbed, built_agent()) as (variables, descriptors):
-        given = {**variables, **for_the_lab(), **(own_variables or {})}
-        return run_in_lab(arguments, given, (*descriptors, *own_descriptors))
+        lab_variables = {**variables, **for_the_lab(), **(own_variables or {})}
+        return run_in_lab(arguments, lab_variables, (*descriptors, *own_descriptors))
 
 
 def _prepare_nested_hosts(experiment: Experiment) -> None:
@@ -611,10 +615,12 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     from virtoll.report import build_report
     from virtoll.runfolder.overview import state_now
 
-    own, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
+    claim_list, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
     for _ in grown(folder, _WATCH_SECONDS):
-        built = build_report(folder, claims=own, renewed_seconds=_WATCH_SECONDS, adviser=adviser, thresholds=thresholds)
-        done = len({one.trial for one in built.analysis.data.every_trial})
+        built = build_report(
+            folder, claims=claim_list, renewed_seconds=_WATCH_SECONDS, adviser=adviser, thresholds=thresholds
+        )
+        done = len({record.trial for record in built.analysis.data.every_trial})
         tell_on_stderr(f"{done} of {len(built.analysis.data.manifest.plan.trials)} trials: {built.path}")
     if state_now(folder) == "killed":
         say_on_stderr(f"virtoll: this run was killed, and nothing more comes; continue it: virtoll resume {folder}")
@@ -646,17 +652,17 @@ def _report(
         report_document,
     )
 
-    found = FoundRun(run) if isinstance(run, Path) else run
-    folder = found.folder
-    own, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
+    location = FoundRun(run) if isinstance(run, Path) else run
+    folder = location.folder
+    claim_list, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
     say_progress("writing the report ...")
-    built = build_report(folder, found.report, own, adviser=adviser, thresholds=thresholds)
+    built = build_report(folder, location.report, claim_list, adviser=adviser, thresholds=thresholds)
     analysis, damage = built.analysis, built.damage
     if open_page:
         show_page(built.path)
     if as_json:
         print_json(
-            report_document(analysis, built.ledger, found.given, built.path, damage, built.advice, gate=built.gate)
+            report_document(analysis, built.ledger, location.given, built.path, damage, built.advice, gate=built.gate)
         )
         return built
     if is_quiet():

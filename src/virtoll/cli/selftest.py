@@ -57,20 +57,20 @@ def selftest(
     folder = new_folder("selftest", into)
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; give another folder with --into")
-    found: list[Finding] = []
-    for name in (one for one in EXPERIMENTS if not only or one in only):
-        found += _measured(name, folder, short=short)
+    findings: list[Finding] = []
+    for name in (experiment for experiment in EXPERIMENTS if not only or experiment in only):
+        findings += _measured(name, folder, short=short)
     table = folder / "selftest.csv"
     try:
-        write_whole(table, csv_text(found))
+        write_whole(table, csv_text(findings))
     except OSError as error:
         raise StorageError(f"{table}: cannot be written ({error.strerror}); free the disk") from error
     if as_json:
-        print_json({**document(found), "folder": str(folder)})
+        print_json({**document(findings), "folder": str(folder)})
     else:
-        show(rows(found), as_json=False)
-        say(f"{summary(found)}; runs and table: {folder}")
-    if not found_all(found):
+        show(rows(findings), as_json=False)
+        say(f"{summary(findings)}; runs and table: {folder}")
+    if not found_all(findings):
         raise typer.Exit(1)
 
 

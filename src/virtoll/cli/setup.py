@@ -44,7 +44,7 @@ def setup(
     if missing and by_apt and os.geteuid() == 0:
         _install([package.name for package in missing])
         # What apt's lists had only after they were fetched.
-        if later := [one.name for one in _missing(needed) if one not in missing]:
+        if later := [package.name for package in _missing(needed) if package not in missing]:
             _install(later)
         missing = ()
     _refuse_or_name(missing, tools=tools)
@@ -60,8 +60,8 @@ def setup(
 def _missing(needed: Sequence[packages.Package]) -> tuple[packages.Package, ...]:
     """Those that dpkg does not know as installed; without dpkg those of which a program is not there."""
     if packages.manager() == "apt":
-        names = packages.missing_packages([one.name for one in needed])
-        return tuple(one for one in needed if one.name in names)
+        names = packages.missing_packages([package.name for package in needed])
+        return tuple(package for package in needed if package.name in names)
     return tuple(package for package, _ in packages.without_programs(needed))
 
 
@@ -70,9 +70,9 @@ def _refuse_or_name(missing: Sequence[packages.Package], *, tools: bool) -> None
     if not missing:
         return
     demanded = packages.TO_MEASURE | ({package.name for package in packages.FOR_TOOLS} if tools else set())
-    first = [one.name for one in missing if one.name in demanded]
+    first = [package.name for package in missing if package.name in demanded]
     if packages.manager() == "apt":
-        sentence = packages.missing_sentence([one.name for one in missing])
+        sentence = packages.missing_sentence([package.name for package in missing])
         if first:
             raise UsageError(sentence)
         say(sentence)
@@ -84,7 +84,7 @@ def _refuse_or_name(missing: Sequence[packages.Package], *, tools: bool) -> None
                 f"this host lacks {' and '.join(first)}, and has no apt: install what is missing as listed, then call "
                 "it again"
             )
-    say(f"left out until then: {', '.join(dict.fromkeys(one.purpose for one in missing))}")
+    say(f"left out until then: {', '.join(dict.fromkeys(package.purpose for package in missing))}")
 
 
 def _boots_machines(*, platforms: bool) -> bool:
@@ -117,7 +117,8 @@ def _how_to_install(missing: Sequence[packages.Package]) -> Iterator[str]:
     """
     kind = packages.manager()
     if not missing or kind == "apt":
-        yield shlex.join(packages.install_command([one.name for one in missing])) if missing else "nothing is missing"
+        debian = [package.name for package in missing]
+        yield shlex.join(packages.install_command(debian)) if missing else "nothing is missing"
         return
     yield "missing on this host:"
     lacking = packages.without_programs(missing)

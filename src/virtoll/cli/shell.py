@@ -37,8 +37,8 @@ _SHELL = ("/bin/busybox", "sh", "-i")
 
 def given_platform(text: str) -> dict[str, str]:
     """``NAME:key=value,key=value`` as an entry of an experiment's platforms."""
-    name, _, given = text.partition(":")
-    return {"platform": name, **dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)}
+    name, _, pairs = text.partition(":")
+    return {"platform": name, **dict(pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)}
 
 
 def parse_platform(text: str) -> PlatformChoice:

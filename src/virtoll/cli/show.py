@@ -75,8 +75,8 @@ def show_platform(
         "packages": list(kind.packages),
         "remedy": kind.remedy,
         "page": page_of(name),
-        "parameters": [asdict(one) for one in describe(kind.parameter_model)],
-        "entry": [asdict(one) for one in describe(PlatformEntry)],
+        "parameters": [asdict(parameter) for parameter in describe(kind.parameter_model)],
+        "entry": [asdict(parameter) for parameter in describe(PlatformEntry)],
     }
     if as_json:
         print_json(document)
@@ -124,19 +124,19 @@ def show_workload(
         "about": kind.about,
         "origin": kind.origin,
         "resource": kind.resource,
-        "metrics": [{"name": one.name, "unit": one.unit, "better": one.better} for one in kind.metrics],
+        "metrics": [{"name": metric.name, "unit": metric.unit, "better": metric.better} for metric in kind.metrics],
         "image": kind.image,
         "packages": list(kind.packages),
         "loads_peer": kind.loads_peer,
         "needs": {**asdict(needs), "features": sorted(needs.features)},
         "page": _WORKLOAD_PAGE,
-        "parameters": [asdict(one) for one in describe(kind.parameter_model)],
+        "parameters": [asdict(parameter) for parameter in describe(kind.parameter_model)],
     }
     if as_json:
         print_json(document)
         return
     say(f"{name}: {kind.title}")
-    first, *others = (one.words for one in kind.metrics)
+    first, *others = (metric.words for metric in kind.metrics)
     programs = f", for Debian's {', '.join(kind.packages)}" if kind.packages else ""
     _fields(
         (
@@ -178,7 +178,7 @@ def show_experiment(
     from virtoll.campaign.preview import estimate, plan_of
 
     planned = plan_of(checked)
-    platforms = [_platform(one.label, one.platform, one.stands_for) for one in checked.platforms]
+    platforms = [_platform(choice.label, choice.platform, choice.stands_for) for choice in checked.platforms]
     document = {
         "version": 1,
         "name": checked.name,
@@ -191,7 +191,9 @@ def show_experiment(
         "control": checked.control,
         "guest": {"vcpus": checked.vcpus, "memory_bytes": checked.memory_bytes, "image": checked.image},
         "platforms": platforms,
-        "workloads": [{"workload": one.workload, "parameters": _given(one.parameters)} for one in checked.workloads],
+        "workloads": [
+            {"workload": choice.workload, "parameters": _given(choice.parameters)} for choice in checked.workloads
+        ],
         "blocks": checked.blocks,
         "rounds": checked.rounds,
         "order": checked.order,
@@ -215,9 +217,9 @@ def show_experiment(
         say("workloads:")
     for workload in checked.workloads:
         fields = type(workload.parameters).model_fields
-        given = _given(workload.parameters)
-        said = ", ".join(f"{key} {value_words(fields[key], value)}" for key, value in given.items())
-        _text(f"{workload.workload}: {said}" if said else workload.workload, _DEEP, _DEEPER)
+        parameters = _given(workload.parameters)
+        text = ", ".join(f"{key} {value_words(fields[key], value)}" for key, value in parameters.items())
+        _text(f"{workload.workload}: {text}" if text else workload.workload, _DEEP, _DEEPER)
 
 
 @app.command("schema")
@@ -253,13 +255,15 @@ def _stands_for(platform: str) -> list[str]:
     from virtoll.experiment.parse import presets
     from virtoll.runfolder.yaml_file import read_text, read_yaml
 
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for path in sorted(presets().glob("*.yaml")):
         document = read_yaml(read_text(path), str(path)).value
         parts = [document, *(document.get("sizes") or {}).values()]
-        entries = [one for part in parts if part for one in part.get("platforms", ()) if isinstance(one, dict)]
-        found |= {one["stands_for"]: None for one in entries if one["platform"] == platform and "stands_for" in one}
-    return list(found)
+        entries = [entry for part in parts if part for entry in part.get("platforms", ()) if isinstance(entry, dict)]
+        names |= {
+            entry["stands_for"]: None for entry in entries if entry["platform"] == platform and "stands_for" in entry
+        }
+    return list(names)
 
 
 def _needs(needs: Needs) -> Iterable[str]:
@@ -313,9 +317,9 @@ def _given(parameters: Parameters) -> dict[str, Any]:
 
 def _fields(rows: Iterable[tuple[str, str]]) -> None:
     """Each term with what holds for it in a column of its own; what has nothing to say is left out."""
-    said = [(term, text) for term, text in rows if text]
-    wide = max(len(term) for term, _ in said) + 2
-    for term, text in said:
+    shown = [(term, text) for term, text in rows if text]
+    wide = max(len(term) for term, _ in shown) + 2
+    for term, text in shown:
         _text(text, f"{_DEEP}{term.ljust(wide)}", " " * (len(_DEEP) + wide))
 
 
@@ -325,10 +329,10 @@ def _parameters(title: str, words: Sequence[ParameterWords]) -> None:
         say(f"{title}: none")
         return
     say(f"{title}:")
-    for one in words:
-        say(f"{_DEEP}{one.name}")
-        _text(one.meaning, _DEEPER)
-        _text(f"{one.allowed}; {one.default}", _DEEPER)
+    for parameter in words:
+        say(f"{_DEEP}{parameter.name}")
+        _text(parameter.meaning, _DEEPER)
+        _text(f"{parameter.allowed}; {parameter.default}", _DEEPER)
 
 
 def _text(text: str, first: str, further: str | None = None) -> None:

@@ -117,8 +117,8 @@ def submit(
         labels=checked.testbed.nodes if checked.testbed is not None else (),
     )
     refuse_unwired(checked, settings.wired)
-    for one in settings.options:
-        refuse_own(one, wired=bool(settings.wired))
+    for sbatch_option in settings.options:
+        refuse_own(sbatch_option, wired=bool(settings.wired))
     if dry_run:
         _show(_jobs(folder, checked, settings, dry_run=True)[1])
         return
@@ -152,10 +152,10 @@ def status(folder: CampaignFolder, as_json: Json = False) -> None:
             tasks = queued(folder)
         except VirtollError as error:
             say_on_stderr(f"virtoll: {error}")
-    with_slurm = {block for one in tasks or () for block in one.blocks}
-    left = [one.blocks for one in there.begun if with_slurm.isdisjoint(one.blocks)]
+    with_slurm = {block for queued_task in tasks or () for block in queued_task.blocks}
+    left = [part.blocks for part in there.begun if with_slurm.isdisjoint(part.blocks)]
     left += [(block,) for block in there.missing if block not in with_slurm]
-    words = {blocks: said for blocks in left[:_MOST_LOGS] if (said := last_words(folder, blocks))}
+    words = {blocks: ending for blocks in left[:_MOST_LOGS] if (ending := last_words(folder, blocks))}
     if as_json:
         print_json(_document(there, tasks, words))
         return
@@ -180,7 +180,7 @@ def task(
     if settings is not None and settings.wired:
         _on_the_guests_node(settings)
     choice = Selection.of_record((settings and settings.selection) or {})
-    with _told_of_the_limit() as told:
+    with _told_of_the_limit() as signals:
         try:
             with alone(folder, blocks):
                 block(
@@ -197,7 +197,7 @@ def task(
                 )
             return
         except (Interrupted, KeyboardInterrupt, SystemExit):
-            if not told:
+            if not signals:
                 raise
     _begin_again(folder, blocks, int(index))
 
@@ -209,11 +209,11 @@ def _on_the_guests_node(settings: SubmissionRecord) -> None:
     from virtoll.hosts.nodes import VARIABLE, written
 
     nodes = slurm.nodes_of(os.environ["SLURM_JOB_NODELIST"])
-    found = placed(nodes, settings.labels, settings.wired)
-    if os.environ["SLURMD_NODENAME"] != found.guests:
-        command = slurm.on_node(found.guests, isolated("virtoll", *sys.argv[1:]))
+    placement = placed(nodes, settings.labels, settings.wired)
+    if os.environ["SLURMD_NODENAME"] != placement.guests:
+        command = slurm.on_node(placement.guests, isolated("virtoll", *sys.argv[1:]))
         os.execvp(command[0], command)  # noqa: S606 - a list, and signals must reach it as they reach this process
-    os.environ[VARIABLE] = written(found.hosts)
+    os.environ[VARIABLE] = written(placement.hosts)
 
 
 @contextmanager
@@ -224,18 +224,18 @@ def _told_of_the_limit() -> Iterator[list[int]]:
     """
     from virtoll.lab.interrupts import interruptible
 
-    told: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
-        told.append(number)
+        signals.append(number)
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.signal(signal.SIGUSR1, stop)
     try:
         with interruptible():
-            yield told
+            yield signals
     finally:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN if told else before)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN if signals else before)
 
 
 def _begin_again(folder: Path, blocks: str, index: int) -> None:
@@ -303,13 +303,13 @@ def _jobs(
     else:
         new = CampaignRecord(whole.campaign, checked.name, whole.of, time.time_ns())
         there = Standing(new, (), (), whole.blocks)
-    asked = slurm.is_there()
-    under_way = queued(folder) if asked else []
-    largest = slurm.largest_array() if asked else slurm.ARRAY_WITHOUT_SLURM
+    has_slurm = slurm.is_there()
+    under_way = queued(folder) if has_slurm else []
+    largest = slurm.largest_array() if has_slurm else slurm.ARRAY_WITHOUT_SLURM
     left = len(there.missing) + sum(len(part.blocks) for part in there.begun)
     tasks = missing_tasks(
         there,
-        {block for one in under_way for block in one.blocks},
+        {block for queued_task in under_way for block in queued_task.blocks},
         settings.blocks_per_task or max(1, -(-left // largest)),
     )
     jobs = array_jobs(folder, checked, settings, tasks, plan=plan, campaign=there.campaign, largest=largest)
@@ -360,22 +360,22 @@ def _document(there: Standing, tasks: list[Queued] | None, words: dict[tuple[int
         "blocks": there.campaign.blocks,
         "complete": counted(there.complete),
         "begun": [
-            {"blocks": counted(one.blocks), "state": one.state, "reason": one.reason or None} for one in there.begun
+            {"blocks": counted(part.blocks), "state": part.state, "reason": part.reason or None} for part in there.begun
         ],
         "missing": counted(there.missing),
         "tasks": None
         if tasks is None
         else [
             {
-                "task": f"{one.task.job}_{one.task.index}",
-                "blocks": counted(one.blocks),
-                "state": one.task.state,
-                "node": one.task.node or None,
-                "reason": one.task.reason if one.task.reason != "None" else None,
+                "task": f"{queued_task.task.job}_{queued_task.task.index}",
+                "blocks": counted(queued_task.blocks),
+                "state": queued_task.task.state,
+                "node": queued_task.task.node or None,
+                "reason": queued_task.task.reason if queued_task.task.reason != "None" else None,
             }
-            for one in tasks
+            for queued_task in tasks
         ],
-        "last_words": [{"blocks": counted(blocks), "said": said} for blocks, said in words.items()],
+        "last_words": [{"blocks": counted(blocks), "said": ending} for blocks, ending in words.items()],
     }
 
 
@@ -393,15 +393,15 @@ def _lines(
         yield f"missing: {blocks_words(there.missing)}"
     if tasks is None:
         yield "Slurm: not asked"
-    for state in sorted({one.task.state for one in tasks or ()}):
-        own = [one for one in tasks or () if one.task.state == state]
-        what = "task" if len(own) == 1 else "tasks"
-        why = ", ".join(sorted({one.task.reason for one in own} - {"None", ""}))
-        blocks = {block for one in own for block in one.blocks}
-        yield f"Slurm: {len(own)} {what} {state.lower()}, {blocks_words(blocks)}{f' ({why})' if why else ''}"
-    yield from (f"the log of {blocks_words(blocks)} ends: {said}" for blocks, said in words.items())
-    left = set(there.missing).union(*(one.blocks for one in there.begun)) - set(there.complete)
-    waits = left - {block for one in tasks or () for block in one.blocks}
+    for state in sorted({queued_task.task.state for queued_task in tasks or ()}):
+        same_state = [queued_task for queued_task in tasks or () if queued_task.task.state == state]
+        what = "task" if len(same_state) == 1 else "tasks"
+        why = ", ".join(sorted({queued_task.task.reason for queued_task in same_state} - {"None", ""}))
+        blocks = {block for queued_task in same_state for block in queued_task.blocks}
+        yield f"Slurm: {len(same_state)} {what} {state.lower()}, {blocks_words(blocks)}{f' ({why})' if why else ''}"
+    yield from (f"the log of {blocks_words(blocks)} ends: {ending}" for blocks, ending in words.items())
+    left = set(there.missing).union(*(part.blocks for part in there.begun)) - set(there.complete)
+    waits = left - {block for queued_task in tasks or () for block in queued_task.blocks}
     if not left:
         yield f"next: virtoll campaign merge {shlex.quote(str(folder))}"
     elif waits and tasks is not None:

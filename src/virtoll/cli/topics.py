@@ -115,6 +115,8 @@ TOPICS: Final = {"environment": "Environment variables", "exit-codes": "Exit cod
 def lines(topic: str) -> list[tuple[str, str]]:
     """A topic as terms with what they mean; ``KeyError`` where there is no such topic."""
     return {
-        "environment": [(one.name, f"{one.meaning} Without it: {one.without}.") for one in ENVIRONMENT],
-        "exit-codes": [(str(one.code), one.meaning) for one in EXIT_CODES],
+        "environment": [
+            (variable.name, f"{variable.meaning} Without it: {variable.without}.") for variable in ENVIRONMENT
+        ],
+        "exit-codes": [(str(exit_code.code), exit_code.meaning) for exit_code in EXIT_CODES],
     }[topic]

@@ -75,10 +75,10 @@ def _tell(trials: Path, at: int, folder: Path, names: Names) -> int:
         now = overview(folder)
         for line in lines:
             try:
-                one = loads(line)
-                reason = f" ({one['reason']})" if one["reason"] else ""
-                work = names.work(one["workload"], one["parameters"])
-                say(f"block {one['block'] + 1} {one['platform']}, {work}: {one['status']}{reason}")
+                record = loads(line)
+                reason = f" ({record['reason']})" if record["reason"] else ""
+                work = names.work(record["workload"], record["parameters"])
+                say(f"block {record['block'] + 1} {record['platform']}, {work}: {record['status']}{reason}")
             except (ValueError, KeyError, TypeError) as error:
                 raise RunFolderError(f"{trials}: a trial's record is damaged ({error!r}); restore it.") from error
         say(f"{now.finished} of {now.planned} trials")

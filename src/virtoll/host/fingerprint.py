@@ -96,12 +96,12 @@ def _timer_hz(root: Path, release: str) -> int | None:
 
 def _io_schedulers(root: Path) -> dict[str, str]:
     """The scheduler in force, which the kernel has in brackets, of each device that has a choice; not of loop files."""
-    found = {}
+    schedulers = {}
     for file in sorted((root / "sys/block").glob("*/queue/scheduler")):
         _, opened, rest = (read_text(file) or "").partition("[")
         if opened and not file.parent.parent.name.startswith(("loop", "ram")):
-            found[file.parent.parent.name] = rest.partition("]")[0]
-    return found
+            schedulers[file.parent.parent.name] = rest.partition("]")[0]
+    return schedulers
 
 
 def _device_under(folder: Path, root: Path) -> str | None:

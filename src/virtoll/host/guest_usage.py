@@ -66,7 +66,7 @@ class Footprint:
 
     def held_bytes(self) -> int | None:
         """PSS and page tables of the guest's own processes together; None where one of them cannot be read."""
-        parts = [part for one in self.processes for part in (one.pss_bytes, one.page_tables_bytes)]
+        parts = [part for process in self.processes for part in (process.pss_bytes, process.page_tables_bytes)]
         known = [part for part in parts if part is not None]
         return sum(known) if known and len(known) == len(parts) else None
 
@@ -102,7 +102,7 @@ def process_on_host(pid: int) -> HostProcess | None:
     status = {name: value.split() for name, _, value in rows}
     if not {"Uid", "CapEff", "CapBnd"} <= status.keys():
         return None
-    own = [kind for kind in _NAMESPACES if _namespace(str(pid), kind) not in (None, _namespace("self", kind))]
+    namespaces = [kind for kind in _NAMESPACES if _namespace(str(pid), kind) not in (None, _namespace("self", kind))]
     seccomp, barred = status.get("Seccomp"), status.get("NoNewPrivs")
     return HostProcess(
         name=" ".join(status["Name"]),
@@ -111,7 +111,7 @@ def process_on_host(pid: int) -> HostProcess | None:
         capabilities_bounding_hex=status["CapBnd"][0],
         seccomp_mode=int(seccomp[0]) if seccomp else None,
         no_new_privileges=barred[0] == "1" if barred else None,
-        own_namespaces=tuple(own),
+        own_namespaces=tuple(namespaces),
         network_namespace=_namespace(str(pid), "net"),
     )
 
@@ -167,12 +167,12 @@ def cpu_around(guest: GuestProcesses | None) -> Iterator[CpuAround | None]:
 def read_footprint(guest: GuestProcesses, lab_cgroup: str | None = None) -> Footprint:
     """The guest's memory now; ``lab_cgroup`` is the folder below which the lab's cgroups are, where it has any."""
     tree = _Tree.read()
-    own = tree.family(guest)
+    pids = tree.family(guest)
     return Footprint(
         monotonic_ns=time.monotonic_ns(),
-        processes=tuple(_memory(pid, tree.names[pid]) for pid in own),
+        processes=tuple(_memory(pid, tree.names[pid]) for pid in pids),
         shared={
-            name: tuple(_memory(one, tree.names[one]) for one in tree.below(pid, set(own)))
+            name: tuple(_memory(child, tree.names[child]) for child in tree.below(pid, set(pids)))
             for name, pid in guest.shared
         },
         charged_bytes=_charged(tree.innermost(guest), lab_cgroup),
@@ -183,19 +183,19 @@ def read_footprint(guest: GuestProcesses, lab_cgroup: str | None = None) -> Foot
 def read_cpu(guest: GuestProcesses) -> CpuReading:
     """The guest's CPU time so far."""
     tree = _Tree.read()
-    own = tree.family(guest)
+    pids = tree.family(guest)
     return CpuReading(
         monotonic_ns=time.monotonic_ns(),
-        processes=_times(own),
-        shared={name: _times(tree.below(pid, set(own))) for name, pid in guest.shared},
+        processes=_times(pids),
+        shared={name: _times(tree.below(pid, set(pids))) for name, pid in guest.shared},
     )
 
 
 def pids_of(guest: GuestProcesses) -> tuple[int, ...]:
     """The guest's processes now, and those that it shares with others."""
     tree = _Tree.read()
-    own = tree.family(guest)
-    return tuple(dict.fromkeys([*own, *(one for _, pid in guest.shared for one in tree.below(pid, set(own)))]))
+    pids = tree.family(guest)
+    return tuple(dict.fromkeys([*pids, *(child for _, pid in guest.shared for child in tree.below(pid, set(pids)))]))
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,8 @@ class _Tree:
     def read(cls) -> _Tree:
         parents, names = {}, {}
         for entry in PROC.iterdir():
-            if entry.name.isdigit() and (found := _stat(int(entry.name))) is not None:
-                name, words = found
+            if entry.name.isdigit() and (stat := _stat(int(entry.name))) is not None:
+                name, words = stat
                 if words[0] not in "ZX":
                     parents[int(entry.name)], names[int(entry.name)] = int(words[1]), name
         return cls(parents, names)
@@ -236,13 +236,13 @@ class _Tree:
 
     def below(self, root: int, without: set[int]) -> list[int]:
         """A process and all below it, without some and what is below those."""
-        found, queue = [], [root] if root in self.parents else []
+        pids, queue = [], [root] if root in self.parents else []
         while queue:
             pid = queue.pop(0)
-            if pid not in without and pid not in found:
-                found.append(pid)
+            if pid not in without and pid not in pids:
+                pids.append(pid)
                 queue += [child for child, parent in self.parents.items() if parent == pid]
-        return found
+        return pids
 
 
 def _stat(pid: int) -> tuple[str, list[str]] | None:
@@ -265,14 +265,14 @@ def _memory(pid: int, name: str) -> ProcessMemory:
 
 
 def _times(pids: Sequence[int]) -> tuple[ProcessTime, ...]:
-    found = []
+    times = []
     for pid in pids:
         read = _stat(pid)
         if read is None or len(read[1]) < 20:
             continue
         name, words = read
         user, system, children_user, children_system = (int(word) * _TICK_NS for word in words[11:15])
-        found.append(
+        times.append(
             ProcessTime(
                 pid=pid,
                 started_ticks=int(words[19]),
@@ -284,7 +284,7 @@ def _times(pids: Sequence[int]) -> tuple[ProcessTime, ...]:
                 children_system_ns=children_system,
             )
         )
-    return tuple(found)
+    return tuple(times)
 
 
 def ran_ns(pid: int) -> int | None:

@@ -141,7 +141,7 @@ def needed(machine: str, *, platforms: bool = False, tools: bool = False) -> tup
 
 def on_machine(packages: Iterable[Package], machine: str) -> tuple[Package, ...]:
     """Those that Debian has for such a machine (``uname -m``)."""
-    return tuple(one for one in packages if not one.machines or machine in one.machines)
+    return tuple(package for package in packages if not package.machines or machine in package.machines)
 
 
 def parse_installed(listing: str) -> frozenset[str]:
@@ -223,31 +223,31 @@ def _in_words(debian: Sequence[str]) -> str:
 
 def find(program: str) -> str | None:
     """Where a program is, as ``shutil.which``; None also where a stand-in has its name and cannot do what is asked."""
-    found = shutil.which(program)
-    return None if found is None or _stand_in_at(program, found) else found
+    path = shutil.which(program)
+    return None if path is None or _stand_in_at(program, path) else path
 
 
 def stand_in(program: str) -> str | None:
     """What PATH finds in a program's place and cannot do what is asked of it: busybox or toybox; None where nothing."""
-    found = shutil.which(program)
-    return None if found is None else _stand_in_at(program, found)
+    path = shutil.which(program)
+    return None if path is None else _stand_in_at(program, path)
 
 
-def _stand_in_at(program: str, found: str) -> str | None:
+def _stand_in_at(program: str, path: str) -> str | None:
     """Made as links, or as one file with many names."""
     if program in _AS_GOOD:
         return None
     for name in _STAND_INS:
         itself = shutil.which(name)
-        if Path(found).resolve().name.startswith(name) or (itself is not None and Path(found).samefile(itself)):
+        if Path(path).resolve().name.startswith(name) or (itself is not None and Path(path).samefile(itself)):
             return name
     return None
 
 
 def search_system_folders() -> None:
     """Append ``SYSTEM_FOLDERS`` to PATH, for this process and those that it starts."""
-    given = os.environ.get("PATH", "").split(os.pathsep)
-    folders = [folder for folder in given if folder]
+    entries = os.environ.get("PATH", "").split(os.pathsep)
+    folders = [folder for folder in entries if folder]
     folders += [folder for folder in SYSTEM_FOLDERS if folder not in folders]
     os.environ["PATH"] = os.pathsep.join(folders)
 
@@ -287,7 +287,9 @@ class LackingTools(NamedTuple):
 
 def lacking_tools() -> LackingTools | None:
     """What of ``TO_MEASURE`` is not there; None where all is."""
-    needed = [(program, one.name) for one in TO_RUN if one.name in TO_MEASURE for program in one.programs]
+    needed = [
+        (program, package.name) for package in TO_RUN if package.name in TO_MEASURE for program in package.programs
+    ]
     lacking = [(program, package) for program, package in needed if find(program) is None]
     if not lacking:
         return None
@@ -308,9 +310,9 @@ def missing_sentence(names: Sequence[str]) -> str:
 
 def without_programs(packages: Iterable[Package]) -> tuple[tuple[Package, tuple[str, ...]], ...]:
     """The packages of which programs are not there, each with those."""
-    found = ((one, tuple(name for name in one.programs if find(name) is None)) for one in packages)
-    return tuple((one, programs) for one, programs in found if programs)
+    lacking = ((package, tuple(name for name in package.programs if find(name) is None)) for package in packages)
+    return tuple((package, programs) for package, programs in lacking if programs)
 
 
-_NAMED = {one.name: one for one in (*TO_RUN, *EMULATORS.values(), *FOR_PLATFORMS, *FOR_TOOLS)}
-_NEWER = frozenset(name for name, one in _NAMED.items() if one.newer)
+_NAMED = {package.name: package for package in (*TO_RUN, *EMULATORS.values(), *FOR_PLATFORMS, *FOR_TOOLS)}
+_NEWER = frozenset(name for name, package in _NAMED.items() if package.newer)

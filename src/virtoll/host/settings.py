@@ -43,8 +43,8 @@ class TunedHost:
 
     def paths(self, pattern: str) -> list[str]:
         """Those that match, absolute, numbers in their order."""
-        found = (f"/{file.relative_to(self.root)}" for file in self.root.glob(pattern.lstrip("/")))
-        return sorted(found, key=lambda path: (len(path), path))
+        paths = (f"/{file.relative_to(self.root)}" for file in self.root.glob(pattern.lstrip("/")))
+        return sorted(paths, key=lambda path: (len(path), path))
 
     def cpus(self) -> tuple[int, ...]:
         """Those that are on."""
@@ -92,7 +92,7 @@ def format_cpus(cpus: Iterable[int]) -> str:
             ranges[-1].append(cpu)
         else:
             ranges.append([cpu])
-    return ",".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges)
+    return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in ranges)
 
 
 def _governor(host: TunedHost) -> Wish:
@@ -160,8 +160,8 @@ def _secondary(host: TunedHost) -> list[int]:
 
 # In the order of writing. SMT is last: what the CPUs that it takes away had has been written down by then.
 SETTINGS = {
-    one.name: one
-    for one in (
+    setting.name: setting
+    for setting in (
         Setting("governor", _governor, rf"{_CPU}/cpufreq/policy[0-9]+/scaling_governor"),
         Setting("turbo", _turbo, rf"{_CPU}/(intel_pstate/no_turbo|cpufreq/boost)"),
         Setting("aslr", _aslr, _ASLR),

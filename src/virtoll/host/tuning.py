@@ -138,12 +138,12 @@ def tune(
         rows = []
         for name, wish in wishes.items():
             # An interrupt that is away already has no wish: what was there before is what this record says.
-            told = {entry.path: entry.before for entry in record.entries if entry.setting == name}
+            remembered = {entry.path: entry.before for entry in record.entries if entry.setting == name}
             refused = Counter[str]()
             for path, value in wish.values.items():
                 if present[path] != value and not dry_run:
                     refused += _try(host, path, value, write)
-            was = told | {path: known.get(path, present[path]) for path in wish.values}
+            was = remembered | {path: known.get(path, present[path]) for path in wish.values}
             now = {path: wish.values.get(path, host.read(path)) if dry_run else host.read(path) for path in was}
             rows.append(_row(name, was, now, _note(len(wish.values), refused, "could not be set"), wish.reason))
         if not dry_run and record.entries:
@@ -191,8 +191,8 @@ def _try(host: TunedHost, path: str, value: str, write: Write) -> Counter[str]:
         write(host.file(path), value)
     except OSError as error:
         return Counter([error.strerror or str(error)])
-    found = host.read(path)
-    return Counter() if found == value else Counter([f"it reads '{found}' and not '{value}'"])
+    actual = host.read(path)
+    return Counter() if actual == value else Counter([f"it reads '{actual}' and not '{value}'"])
 
 
 def _note(files: int, refused: Counter[str], what: str) -> str:
@@ -236,12 +236,12 @@ def _usable(folder: Path, host: TunedHost) -> tuple[TuningRecord, tuple[str, ...
     """The record of this boot, an empty one where there is none; and what is to be said of an older one."""
     boot_id = host.read(f"/{_BOOT_ID}") or ""
     empty = TuningRecord(boot_id, time.time_ns())
-    found = _load(folder)
-    if found is None:
+    record = _load(folder)
+    if record is None:
         return empty, ()
-    if found.boot_id == boot_id:
-        return found, ()
-    names = ", ".join(found.settings)
+    if record.boot_id == boot_id:
+        return record, ()
+    names = ", ".join(record.settings)
     return empty, (f"the tuning of an earlier boot ({names}) ended with it; its record is void and is removed",)
 
 

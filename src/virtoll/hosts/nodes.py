@@ -20,20 +20,20 @@ _WRITTEN = f"write {VARIABLE}=LABEL=ssh:HOST, with commas between several"
 
 def hosts_of_nodes() -> dict[str, HostAddress]:
     """The hosts that the environment names, by their labels; UsageError where it is written in another way."""
-    found: dict[str, HostAddress] = {}
-    given = os.environ.get(VARIABLE) or ""
-    for one in filter(None, given.split(",")):
-        label, _, host = one.strip().partition("=")
+    hosts: dict[str, HostAddress] = {}
+    text = os.environ.get(VARIABLE) or ""
+    for entry in filter(None, text.split(",")):
+        label, _, host = entry.strip().partition("=")
         kind, _, name = host.partition(":")
         if not (label and name) or kind not in ("ssh", "netns"):
-            raise UsageError(f"{VARIABLE}: {one!r} names no host; {_WRITTEN}")
-        if label in found:
+            raise UsageError(f"{VARIABLE}: {entry!r} names no host; {_WRITTEN}")
+        if label in hosts:
             raise UsageError(f"{VARIABLE}: {label!r} is there twice; {_WRITTEN}")
         try:
-            found[label] = HostAddress(ssh=name) if kind == "ssh" else HostAddress(netns=name)
+            hosts[label] = HostAddress(ssh=name) if kind == "ssh" else HostAddress(netns=name)
         except ValidationError as error:
             raise UsageError(f"{VARIABLE}: {name!r} is no host that ssh takes; {_WRITTEN}") from error
-    return found
+    return hosts
 
 
 def written(hosts: Mapping[str, HostAddress]) -> str:

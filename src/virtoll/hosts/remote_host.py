@@ -106,15 +106,15 @@ class RemoteHost(ConnectedHost):
         """A copy there, once for each content."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        found = self._copies.get(digest)
-        if found is None:
-            found = self.scratch / f"{digest[:16]}-{path.name}"
+        copy = self._copies.get(digest)
+        if copy is None:
+            copy = self.scratch / f"{digest[:16]}-{path.name}"
             with path.open("rb") as file:
-                self._copy(found, file)
+                self._copy(copy, file)
             if os.access(path, os.X_OK):
-                self.run(["chmod", "0700", str(found)], "copy")
-            self._copies[digest] = found
-        return found
+                self.run(["chmod", "0700", str(copy)], "copy")
+            self._copies[digest] = copy
+        return copy
 
     def _copy(self, target: Path, content: bytes | BinaryIO) -> None:
         self.output(["dd", f"of={target}", "bs=1M"], "copy", 600.0, stdin=content)

@@ -89,9 +89,9 @@ class RemoteNetwork:
         Of guests ``beside`` the first has the links that NICs are named for, and the others have none.
         """
         if beside:
-            own = self._beside if beside == 1 else {}
-            found = (self._through(one, own[one.name], "virtoll-b-") for one in network.links if one.name in own)
-            return GuestNetwork(tuple(found))
+            nics = self._beside if beside == 1 else {}
+            links = (self._through(link, nics[link.name], "virtoll-b-") for link in network.links if link.name in nics)
+            return GuestNetwork(tuple(links))
         missing = [link.name for link in network.links if link.name not in self._nics]
         if missing:
             raise GuestError(f"{self._host.name} has no NIC for {', '.join(missing)}; it has: {', '.join(self._nics)}")
@@ -166,7 +166,7 @@ class RemoteNetwork:
 
     def as_nics(self, network: GuestNetwork) -> GuestNetwork:
         """The links of the host itself, which has the NICs and no interface behind them: by the NICs' own addresses."""
-        macs = {one["ifname"]: one["address"] for one in _interfaces(self._host)}
+        macs = {interface["ifname"]: interface["address"] for interface in _interfaces(self._host)}
         return GuestNetwork(tuple(replace(link, guest_mac=macs[self._nic(link)]) for link in network.links))
 
     def lend(self, network: GuestNetwork, namespace: str) -> None:
@@ -205,12 +205,12 @@ class RemoteNetwork:
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """The host's interfaces on each link."""
         return {
-            one.name: self._made[one.port_interface][0] for one in network.links if one.port_interface in self._made
+            link.name: self._made[link.port_interface][0] for link in network.links if link.port_interface in self._made
         }
 
     def remove(self, network: GuestNetwork) -> None:
         """Remove a guest's taps; the bridges stay for the next."""
-        made = {one.port_interface: self._made.pop(one.port_interface, (None, None))[1] for one in network.links}
+        made = {link.port_interface: self._made.pop(link.port_interface, (None, None))[1] for link in network.links}
         guarded = {tap: withdraw for tap, withdraw in made.items() if withdraw is not None}
         if guarded:
             with contextlib.suppress(GuestError):
@@ -227,8 +227,8 @@ class RemoteNetwork:
 
 def _interfaces(host: CommandRunner) -> list[dict[str, Any]]:
     """What ``ip`` tells of each interface there."""
-    found: list[dict[str, Any]] = json.loads(host.run(["ip", "-json", "-details", "link"], "NICs"))
-    return found
+    interfaces: list[dict[str, Any]] = json.loads(host.run(["ip", "-json", "-details", "link"], "NICs"))
+    return interfaces
 
 
 def _passing(host: CommandRunner) -> set[str]:

@@ -55,54 +55,54 @@ class RemotePeer:
     @property
     def ended(self) -> str | None:
         """Which host's agent is gone, or None."""
-        gone = next((name for name, one in zip(self.where, self.ends.agents, strict=True) if one.ended), None)
+        gone = next((name for name, agent in zip(self.where, self.ends.agents, strict=True) if agent.ended), None)
         return self.beside.ended if gone is None and self.beside is not None else gone
 
 
 @contextlib.contextmanager
 def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePeer | None]:
     """Connect to the agent that the launcher started, and take this machine's NICs; None without a testbed."""
-    given = inherited()
+    streams = inherited()
     if testbed is None:
         yield None
         return
-    if given is None:
+    if streams is None:
         raise LabError("testbed: its agents were not started; start the run through the 'virtoll' command line")
     if not testbed.far:  # generator and sink are this machine's peer, and the guests are elsewhere
-        _adopt(testbed, network, given.outside, peer=True)
+        _adopt(testbed, network, streams.outside, peer=True)
         yield None
         return
     hosts = [(host.words, names) for host, names in (*testbed.far, *testbed.far_beside)]
     agents = [
-        AgentClient(*stream, f"the agent on {words}") for stream, (words, _) in zip(given.agents, hosts, strict=True)
+        AgentClient(*stream, f"the agent on {words}") for stream, (words, _) in zip(streams.agents, hosts, strict=True)
     ]
     undos = [
         Undo(words, os.fdopen(reader, "rb", buffering=0), os.fdopen(writer, "wb", buffering=0))
-        for (reader, writer), (words, _) in zip(given.undos, hosts, strict=True)
+        for (reader, writer), (words, _) in zip(streams.undos, hosts, strict=True)
     ]
     try:
-        found: list[tuple[tuple[str, str], ...]] = []
+        addresses: list[tuple[tuple[str, str], ...]] = []
         for agent, (words, names) in zip(agents, hosts, strict=True):
             agent.wait_ready(_READY_SECONDS)
-            found.append(_addresses(agent, names, words))
-        _adopt(testbed, network, given.outside)
+            addresses.append(_addresses(agent, names, words))
+        _adopt(testbed, network, streams.outside)
         ends = [
             end_at(agent, undo, nic)
             for agent, undo, (_, names) in zip(agents, undos, hosts, strict=True)
             for nic in names
         ]
         network.face(dict(zip(testbed.moved, ends, strict=True)))
-        own = len(testbed.far)
+        far_count = len(testbed.far)
         beside = None
         if testbed.far_beside:
-            both, where = TrafficAgents.of_one(agents[own]), (hosts[own][0],)
+            both, where = TrafficAgents.of_one(agents[far_count]), (hosts[far_count][0],)
             near = testbed.near_beside
-            beside = RemotePeer(ends=both, where=where, near=near, far=found[own], sinks=1, bridges="tb")
+            beside = RemotePeer(ends=both, where=where, near=near, far=addresses[far_count], sinks=1, bridges="tb")
         yield RemotePeer(
-            ends=_agents_of(testbed, agents[:own]),
-            where=tuple(words for words, _ in hosts[:own]),
+            ends=_agents_of(testbed, agents[:far_count]),
+            where=tuple(words for words, _ in hosts[:far_count]),
             near=testbed.near,
-            far=tuple(itertools.chain(*found[:own])),
+            far=tuple(itertools.chain(*addresses[:far_count])),
             sinks=len(testbed.sink_interfaces),
             beside=beside,
         )
@@ -118,8 +118,8 @@ def _agents_of(testbed: Testbed, agents: Sequence[Caller]) -> TrafficAgents:
     if testbed.one_host:
         return TrafficAgents.of_one(agents[0])
     sending, counting = agents[: len(testbed.generators)], agents[len(testbed.generators) :]
-    of_source = [agent for agent, one in zip(sending, testbed.generators, strict=True) for _ in one.interfaces]
-    of_sink = [agent for agent, one in zip(counting, testbed.sinks, strict=True) for _ in one.interfaces]
+    of_source = [agent for agent, host in zip(sending, testbed.generators, strict=True) for _ in host.interfaces]
+    of_sink = [agent for agent, host in zip(counting, testbed.sinks, strict=True) for _ in host.interfaces]
     return TrafficAgents(
         sending[0],
         counting[0],
@@ -155,8 +155,8 @@ def end_at(agent: Caller, undo: Undo, nic: str) -> End:
             ) from error
         if ended.status == 0:
             return
-        said = (ended.stderr or ended.stdout).decode(errors="replace").strip() or f"it ended with {ended.status}"
-        complaint = f"{undo.host}: tc: {said.splitlines()[0]}"
+        message = (ended.stderr or ended.stdout).decode(errors="replace").strip() or f"it ended with {ended.status}"
+        complaint = f"{undo.host}: tc: {message.splitlines()[0]}"
         if "not permitted" in complaint:
             raise GuestCannot(f"{complaint}; give a user that is root there, or leave the parameters link_... out")
         raise GuestError(complaint)
@@ -166,7 +166,7 @@ def end_at(agent: Caller, undo: Undo, nic: str) -> End:
 
 def _addresses(agent: AgentClient, names: Sequence[str], where: str) -> tuple[tuple[str, str], ...]:
     """Name and MAC address of each interface, from the agent's facts."""
-    known = {one.name: one.mac for one in agent.ask(FactsRequest()).interfaces if one.mac}
+    known = {interface.name: interface.mac for interface in agent.ask(FactsRequest()).interfaces if interface.mac}
     missing = [name for name in names if name not in known]
     if missing:
         raise LabError(f"testbed: {where} has no interface {', '.join(missing)}; it has: {', '.join(known)}")
@@ -204,8 +204,8 @@ class Apart:
         lines = [json.loads(line) for line in ended.stdout.splitlines()]
         answer = next((line for line in lines if line.get("id") == 1), None)
         if answer is None:
-            said = ended.stderr.decode(errors="replace").strip() or "no message"
-            raise GuestError(f"the agent gave no answer from a namespace of its own: {said.splitlines()[-1]}")
+            complaint = ended.stderr.decode(errors="replace").strip() or "no message"
+            raise GuestError(f"the agent gave no answer from a namespace of its own: {complaint.splitlines()[-1]}")
         if "ok" not in answer:
             raise AgentError(answer["error"]["kind"], f"'{request.op}' was refused: {answer['error']['message']}")
         return request.read_reply(answer["ok"], "the agent in a namespace of its own")

@@ -51,7 +51,7 @@ class Streams:
     @property
     def descriptors(self) -> tuple[int, ...]:
         """All of them."""
-        return (*(one for pair in (*self.agents, *self.undos) for one in pair), self.outside)
+        return (*(descriptor for pair in (*self.agents, *self.undos) for descriptor in pair), self.outside)
 
 
 def inherited() -> Streams | None:
@@ -87,36 +87,36 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
             started = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in hosts]
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
-        streams = Streams(tuple(own for own, _ in started), tuple(undo for _, undo in started), outside)
+        streams = Streams(tuple(stream for stream, _ in started), tuple(undo for _, undo in started), outside)
         yield {VARIABLE: json.dumps([streams.agents, streams.undos, outside])}, streams.descriptors
 
 
 def _look_at(host: Host, interfaces: Sequence[str]) -> None:
     """The guests' host is there, and has these interfaces."""
     _refuse_noise(host)
-    said = host.run(["ip", "-json", "link"], _ROLE)
+    output = host.run(["ip", "-json", "link"], _ROLE)
     try:
-        known = [str(one["ifname"]) for one in json.loads(said)]
+        known = [str(interface["ifname"]) for interface in json.loads(output)]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise GuestError(
-            f"{host.name}: 'ip -json link' did not print the interfaces there, but {_short(said)}"
+            f"{host.name}: 'ip -json link' did not print the interfaces there, but {_short(output)}"
         ) from error
     _require(host.name, interfaces, known)
 
 
 def _refuse_noise(host: Host) -> None:
     """GuestError where a program that prints nothing does: what is read of others would begin with the same."""
-    said = host.run(["true"], _ROLE)
-    if said:
+    output = host.run(["true"], _ROLE)
+    if output:
         raise GuestError(
-            f"{host.name}: its shell prints {_short(said)} before a program's own output; have ~/.bashrc and the like "
-            "print in interactive shells alone"
+            f"{host.name}: its shell prints {_short(output)} before a program's own output; have ~/.bashrc and the "
+            "like print in interactive shells alone"
         )
 
 
-def _short(said: str) -> str:
+def _short(output: str) -> str:
     """What a host printed, for a sentence."""
-    return as_written(said.strip())
+    return as_written(output.strip())
 
 
 @contextlib.contextmanager
@@ -187,18 +187,18 @@ def _check_version(host: Host, program: Path, agent: Path) -> None:
 
 def _interfaces(host: Host, program: Path) -> list[str]:
     """Names of the host's interfaces, from a session of the agent that holds one request."""
-    said = host.run([str(program), *_PEER], _ROLE, stdin=b'{"id":1,"op":"facts"}\n')
+    output = host.run([str(program), *_PEER], _ROLE, stdin=b'{"id":1,"op":"facts"}\n')
     try:
-        answers = [json.loads(line) for line in said.splitlines()]
+        answers = [json.loads(line) for line in output.splitlines()]
         facts: dict[str, list[dict[str, object]]] = next(
-            (one["ok"] for one in answers if one.get("id") == 1 and "ok" in one), {"interfaces": []}
+            (answer["ok"] for answer in answers if answer.get("id") == 1 and "ok" in answer), {"interfaces": []}
         )
-        return [str(one["name"]) for one in facts["interfaces"]]
+        return [str(interface["name"]) for interface in facts["interfaces"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise GuestError(f"{host.name}: the agent there did not tell its interfaces, but {_short(said)}") from error
+        raise GuestError(f"{host.name}: the agent there did not tell its interfaces, but {_short(output)}") from error
 
 
-def _require(where: str, wanted: Sequence[str], known: Sequence[str]) -> None:
-    missing = [name for name in wanted if name not in known]
+def _require(where: str, names: Sequence[str], known: Sequence[str]) -> None:
+    missing = [name for name in names if name not in known]
     if missing:
         raise GuestError(f"{where} has no interface {', '.join(missing)}; it has: {', '.join(sorted(known))}")

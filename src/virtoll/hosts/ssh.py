@@ -22,7 +22,7 @@ def ssh_command(*settings: str, connect_seconds: int = 10, configuration: Path |
     file = () if configuration is None else ("-F", str(configuration))
     # Whatever ssh_config says: who holds the other host is handed neither the user's keys nor the screen.
     words = ("BatchMode=yes", f"ConnectTimeout={connect_seconds}", "ForwardAgent=no", "ForwardX11=no", *settings)
-    return ("ssh", *file, "-T", *(word for one in words for word in ("-o", one)))
+    return ("ssh", *file, "-T", *(word for setting in words for word in ("-o", setting)))
 
 
 def _connection(destination: str, prefix: tuple[str, ...], descriptors: tuple[int, ...] = ()) -> Connection:

@@ -53,17 +53,17 @@ class Undo:
 
     def _answer(self) -> tuple[bytes, str]:
         """The line that it answers; else nothing, and how it failed to."""
-        said, deadline = b"", time.monotonic() + RUN_SECONDS
-        while not said.endswith(b"\n"):
+        answer, deadline = b"", time.monotonic() + RUN_SECONDS
+        while not answer.endswith(b"\n"):
             if not select.select([self.reader], [], [], max(deadline - time.monotonic(), 0.0))[0]:
                 return b"", f"did not answer within {RUN_SECONDS:g} s"
             chunk = os.read(self.reader.fileno(), 1)  # the next line is another answer
-            said += chunk
+            answer += chunk
             if not chunk:
                 return b"", "is gone"
-            if len(said) > _MOST_ANSWER_BYTES:
+            if len(answer) > _MOST_ANSWER_BYTES:
                 return b"", "says something else"
-        return said, ""
+        return answer, ""
 
     def close(self) -> None:
         """Nothing more is promised: what was is run, once nobody else holds the stream."""

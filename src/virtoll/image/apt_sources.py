@@ -39,7 +39,7 @@ def _unsigned(configured: str) -> Iterator[tuple[str, str]]:
     places = dict(word.split("=", 1) for word in shlex.split(configured) if "=" in word)
     parts = Path(places.get("PARTS", "/nowhere"))
     files = [Path(places.get("LIST", "/nowhere")), *(sorted(parts.iterdir()) if parts.is_dir() else ())]
-    for file in (one for one in files if one.is_file() and one.suffix in (".list", ".sources")):
+    for file in (path for path in files if path.is_file() and path.suffix in (".list", ".sources")):
         text = file.read_text(encoding="utf-8", errors="replace")
         yield from _of_stanzas(text) if file.suffix == ".sources" else _of_lines(text)
 

@@ -61,13 +61,13 @@ def boot_disk(
     initramfs = image.disk_initramfs if drives else image.machine_initramfs
     recipe = json.dumps([_RECIPE, image.digest, image.kernel.sha256, initramfs.name, kernel_line])
     reference = f"bootdisk-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    found = cache.find_whole(reference)
-    if found is None:
+    object_folder = cache.find_whole(reference)
+    if object_folder is None:
         loader = _loader()
         say = progress or (lambda _: None)
         say(f"making a disk that boots the image {image.name}")
-        found = cache.build(reference, lambda folder: _fill(folder, image, initramfs, kernel_line, loader), say)
-    return found / _FILE
+        object_folder = cache.build(reference, lambda folder: _fill(folder, image, initramfs, kernel_line, loader), say)
+    return object_folder / _FILE
 
 
 def _loader() -> tuple[Path, ...]:

@@ -46,9 +46,9 @@ class Cache:
     def find(self, reference: str) -> Path | None:
         """The object that a reference names, or None where it was never built. No locks, no subprocess."""
         for place in (self.home, *self.others):
-            found = (place / "refs" / reference).resolve()
-            if found.parent == (place / "objects").resolve() and found.is_dir() and _is_safe(place):
-                return found
+            folder = (place / "refs" / reference).resolve()
+            if folder.parent == (place / "objects").resolve() and folder.is_dir() and _is_safe(place):
+                return folder
         return None
 
     def find_whole(self, reference: str) -> Path | None:
@@ -57,21 +57,21 @@ class Cache:
         Files that have not changed since they were last hashed are not hashed again. An object of another's cache of
         which this user may not read all is none.
         """
-        found = self.find(reference)
-        if found is None:
+        folder = self.find(reference)
+        if folder is None:
             return None
         try:
-            state = _state_of(found)
+            state = _state_of(folder)
             with contextlib.suppress(OSError):
-                note = self.home / "verified" / found.name
+                note = self.home / "verified" / folder.name
                 if writers_refusal(note.parent) is None and note.read_text(encoding="ascii") == state:
-                    return found
-            if tree_digest(found) != found.name:
+                    return folder
+            if tree_digest(folder) != folder.name:
                 return None
         except PermissionError:
             return None
-        self._note(found.name, state)
-        return found
+        self._note(folder.name, state)
+        return folder
 
     def build(self, reference: str, fill: Callable[[Path], None], progress: Progress) -> Path:
         """The referenced object; where there is none, `fill` puts it into an empty folder.

@@ -54,7 +54,7 @@ def control_fields(deb: Path) -> dict[str, str]:
     raise ImageError(f"{deb} is no Debian package: it has no file 'control'; name another file.")
 
 
-def unpack(deb: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
+def unpack(deb: Path, folder: Path, is_selected: Callable[[str], bool]) -> None:
     """Writes those plain files of a package below a folder that are wanted by their path (``boot/vmlinuz-6.1``).
 
     `ImageError` where the file is no package, is damaged, or is packed in a way that is not read here.
@@ -62,7 +62,7 @@ def unpack(deb: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
     with _tar(deb, "data.tar") as archive:
         for member in archive:
             path = PurePosixPath(member.name)
-            if not member.isfile() or path.is_absolute() or ".." in path.parts or not wanted(str(path)):
+            if not member.isfile() or path.is_absolute() or ".." in path.parts or not is_selected(str(path)):
                 continue
             content = archive.extractfile(member)
             if content is not None:

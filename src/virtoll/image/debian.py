@@ -78,18 +78,18 @@ def fetch_package(cache: Cache, name: str, *, pattern: str | None, offline: bool
     ImageError where it is not cached and `offline`, or where no source has it.
     """
     reference = f"package-{name}"
-    found = cache.find(reference)
-    if found is None:
+    object_folder = cache.find(reference)
+    if object_folder is None:
         if offline:
             raise ImageError(f"Debian's package {name} is not in the cache: {remedy_for('image')}.")
-        found = cache.build(reference, lambda folder: _download(folder, name, pattern, progress), progress)
-    return cached_package(found)
+        object_folder = cache.build(reference, lambda folder: _download(folder, name, pattern, progress), progress)
+    return cached_package(object_folder)
 
 
-def cached_package(found: Path) -> Package:
+def cached_package(object_folder: Path) -> Package:
     """The package that an object of the cache is."""
-    facts = json.loads((found / "package.json").read_text(encoding="utf-8"))
-    return Package(file=found / "package.deb", **facts)
+    facts = json.loads((object_folder / "package.json").read_text(encoding="utf-8"))
+    return Package(file=object_folder / "package.deb", **facts)
 
 
 def fetch_closure(
@@ -148,8 +148,8 @@ def install(
     signed = f"[signed-by={_KEYS}] " if Path(_KEYS).exists() else ""  # else by the keys that mmdebstrap knows
     source = source or f"deb {signed}{_mirror()} {suite} {components}"
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "man", "locale")]
-    wanted = [*(["*/copyright"] if licences else []), *documents]
-    kept = [f"--dpkgopt=path-include=/usr/share/doc/{pattern}" for pattern in wanted]
+    patterns = [*(["*/copyright"] if licences else []), *documents]
+    kept = [f"--dpkgopt=path-include=/usr/share/doc/{pattern}" for pattern in patterns]
     archive = tree.with_suffix(".tar")
     root = os.geteuid() == 0
     # Its mounts and its processes are gone with this one, however it ends; as a user they are in its own namespaces.
@@ -193,14 +193,14 @@ def published(lists: Path) -> dict[tuple[str, str], dict[str, str]]:
 
     Those lists are Debian's signed word: apt held each package to them before it was unpacked.
     """
-    found = {}
+    packages = {}
     for file in sorted(lists.glob("*Packages")):
         for stanza in file.read_text(encoding="utf-8").split("\n\n"):
             fields = dict(re.findall(r"^(Package|Version|Architecture|SHA256): *(\S+)$", stanza, re.MULTILINE))
             if len(fields) == 4:
                 facts = {"architecture": fields["Architecture"], "sha256": fields["SHA256"]}
-                found[fields["Package"], fields["Version"]] = facts
-    return found
+                packages[fields["Package"], fields["Version"]] = facts
+    return packages
 
 
 def _asks_how_old() -> str:
@@ -208,8 +208,8 @@ def _asks_how_old() -> str:
 
     Only the host's owner switches it off, as for a mirror of an old day.
     """
-    said = run(["apt-config", "shell", "ASKS", "Acquire::Check-Valid-Until/b"]).strip()
-    return "false" if said == "ASKS='false'" else "true"
+    setting = run(["apt-config", "shell", "ASKS", "Acquire::Check-Valid-Until/b"]).strip()
+    return "false" if setting == "ASKS='false'" else "true"
 
 
 def _mirror() -> str:
@@ -246,10 +246,10 @@ def run(
 
 def find_program(name: str) -> str:
     """The path of a program; raises ImageError where there is none."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise ImageError(f"The program {name} is missing, and the guest image needs it: install its Debian package.")
-    return found
+    return path
 
 
 def _run(
@@ -293,17 +293,17 @@ def _download(folder: Path, name: str, pattern: str | None, progress: Progress) 
 
 def _require_signed(configuration: Path, packages: Sequence[str], debs: Sequence[Path]) -> None:
     """ImageError where a file has not a digest of the signed lists, or a package's source is not verified by apt."""
-    said = run(["apt-get", "--config-file", configuration, "--quiet", "--print-uris", "download", *packages])
-    found = re.findall(r"^'([^']+)' \S+ \d+ SHA256:([0-9a-f]{64})", said, re.MULTILINE)
+    output = run(["apt-get", "--config-file", configuration, "--quiet", "--print-uris", "download", *packages])
+    downloads = re.findall(r"^'([^']+)' \S+ \d+ SHA256:([0-9a-f]{64})", output, re.MULTILINE)
     places = ["LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
     configured = run(["apt-config", "--config-file", configuration, "shell", *places])
-    refuse_unsigned((address for address, _ in found), configured)
+    refuse_unsigned((address for address, _ in downloads), configured)
     for deb in debs:
-        if file_digest(deb) not in {digest for _, digest in found}:
+        if file_digest(deb) not in {digest for _, digest in downloads}:
             raise ImageError(f"{deb.name} has another digest than the archive's signed list says")
 
 
-def _update(private: Path, wanted: str, progress: Progress, suites: Sequence[str] = ()) -> tuple[Path, str]:
+def _update(private: Path, subject: str, progress: Progress, suites: Sequence[str] = ()) -> tuple[Path, str]:
     """A configuration of apt's own in a folder, with fresh lists; and what it complained of, empty for nothing."""
     for needed in ("lists/partial", "cache/archives/partial", "log", "download"):
         (private / needed).mkdir(parents=True)
@@ -314,7 +314,7 @@ def _update(private: Path, wanted: str, progress: Progress, suites: Sequence[str
         (private / "sources.list").write_text("".join(lines), encoding="utf-8")
         text += _OTHER_SOURCES.format(folder=private, suite=suites[-1])
     configuration.write_text(text, encoding="utf-8")
-    progress(f"looking for {wanted}")
+    progress(f"looking for {subject}")
     update = _run(["apt-get", "--config-file", configuration, "--quiet", "update"])
     words = [line for line in update.stderr.splitlines() if "Failed to fetch" in line or line.startswith("E:")]
     return configuration, words[0] if words else ""

@@ -79,7 +79,7 @@ def _pieces(url: str) -> Iterator[bytes]:
     began, got = time.monotonic(), 0
     try:
         with urllib.request.build_opener().open(url, timeout=_STALL_SECONDS) as answer:
-            said = answer.headers.get("Content-Length")
+            length = answer.headers.get("Content-Length")
             while piece := answer.read(_PIECE_BYTES):
                 got += len(piece)
                 yield piece
@@ -92,5 +92,5 @@ def _pieces(url: str) -> Iterator[bytes]:
         raise Unreachable([url], [host], str(error.reason)) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DownloadFailed(f"{url} broke off after {got} bytes ({str(error) or type(error).__name__})") from error
-    if said is not None and said.isdigit() and got != int(said):
-        raise DownloadFailed(f"{url} ended after {got} bytes where {said} are expected")
+    if length is not None and length.isdigit() and got != int(length):
+        raise DownloadFailed(f"{url} ended after {got} bytes where {length} are expected")

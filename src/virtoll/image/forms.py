@@ -56,20 +56,20 @@ def image_form(
     Raises ImageError where the program that makes it is not installed, or fails.
     """
     cache = cache or default_cache()
-    found = cache.find_whole(_reference(image, name))
-    if found is None:
+    object_folder = cache.find_whole(_reference(image, name))
+    if object_folder is None:
         _require_programs(name)
         say = progress or (lambda _: None)
         say(f"making the {name} form of the image {image.name}")
-        found = cache.build(_reference(image, name), lambda folder: _fill(folder, image.root, name), say)
-    return _read(found, name)
+        object_folder = cache.build(_reference(image, name), lambda folder: _fill(folder, image.root, name), say)
+    return _read(object_folder, name)
 
 
 def made_forms(image: GuestImage, cache: Cache | None = None) -> tuple[Form, ...]:
     """The forms of this image that have been made so far."""
     cache = cache or default_cache()
     objects = {name: cache.find(_reference(image, name)) for name in get_args(FormName)}
-    return tuple(_read(found, name) for name, found in objects.items() if found is not None)
+    return tuple(_read(folder, name) for name, folder in objects.items() if folder is not None)
 
 
 def _reference(image: GuestImage, name: FormName) -> str:
@@ -77,9 +77,9 @@ def _reference(image: GuestImage, name: FormName) -> str:
     return f"form-{name}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
 
 
-def _read(found: Path, name: FormName) -> Form:
-    facts = json.loads((found / "form.json").read_text(encoding="utf-8"))
-    return Form(name, found / facts["file"], facts["digest"])
+def _read(folder: Path, name: FormName) -> Form:
+    facts = json.loads((folder / "form.json").read_text(encoding="utf-8"))
+    return Form(name, folder / facts["file"], facts["digest"])
 
 
 def _require_programs(name: FormName) -> None:

@@ -136,21 +136,21 @@ def prepare_image(
     inputs = [_RECIPE, name, agent_sha256, shell and shell.sha256]
     key = json.dumps([*inputs, tools.digest] if tools else inputs)
     reference = f"image-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    found = cache.find_whole(reference)
-    if found is None:
+    object_folder = cache.find_whole(reference)
+    if object_folder is None:
         if recipe is not None:
             tools = prepare_tools(cache, recipe, name=name, offline=offline, progress=say, whole=True)
 
         def fill(folder: Path) -> None:
             _fill(folder, name, agent, shell=shell, tools=tools, progress=say)
 
-        found = cache.build(reference, fill, say)
-    facts = json.loads((found / "image.json").read_text(encoding="utf-8"))
+        object_folder = cache.build(reference, fill, say)
+    facts = json.loads((object_folder / "image.json").read_text(encoding="utf-8"))
     image = GuestImage(
         name=name,
-        digest=f"sha256:{found.name}",
-        root=found / "root",
-        agent=found / "virtoll-agent",
+        digest=f"sha256:{object_folder.name}",
+        root=object_folder / "root",
+        agent=object_folder / "virtoll-agent",
         agent_sha256=agent_sha256,
         digests=facts["digests"],
         tools=facts.get("tools"),
@@ -174,11 +174,11 @@ def with_kernel(
     kernel = prepare_kernel(cache, offline=offline, progress=say, file=file)
     key = json.dumps([_RECIPE, image.digest, kernel.vmlinuz.parent.name])
     reference = f"machine-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    found = cache.find_whole(reference)
-    if found is None:
-        found = cache.build(reference, lambda folder: _fill_for_machines(folder, image, kernel, say), say)
-    digests = json.loads((found / "machine.json").read_text(encoding="utf-8"))
-    parts = MachineParts(kernel, found / "initramfs.cpio", found / "initramfs-disk.cpio", digests)
+    object_folder = cache.find_whole(reference)
+    if object_folder is None:
+        object_folder = cache.build(reference, lambda folder: _fill_for_machines(folder, image, kernel, say), say)
+    digests = json.loads((object_folder / "machine.json").read_text(encoding="utf-8"))
+    parts = MachineParts(kernel, object_folder / "initramfs.cpio", object_folder / "initramfs-disk.cpio", digests)
     return replace(image, machine=parts)
 
 

@@ -30,23 +30,23 @@ _RECIPE = 1  # raise it when another bill is made of the same image
 def image_bill(image: GuestImage, *, cache: Cache | None = None, progress: Progress | None = None) -> Path:
     """The file with the bill of an image and, where it has one, of the kernel with it; made where it is not there."""
     cache = cache or default_cache()
-    own = AGENT_VARIABLE not in os.environ
+    bundled = AGENT_VARIABLE not in os.environ
     kernel = image.machine.kernel.package_sha256 if image.machine is not None else None
-    key = json.dumps([_RECIPE, __version__, image.digest, kernel, own])
+    key = json.dumps([_RECIPE, __version__, image.digest, kernel, bundled])
     reference = f"sbom-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
     def fill(folder: Path) -> None:
         of = {"type": "container", "bom-ref": f"image-{image.name}", "name": f"virtoll-guest-{image.name}"}
         facts = {**of, "hashes": [{"alg": "SHA-256", "content": image.digest.removeprefix("sha256:")}]}
-        bill = sbom.document(facts, _components(image, own=own), serial=key)
+        bill = sbom.document(facts, _components(image, bundled=bundled), serial=key)
         (folder / FILE).write_text(sbom.text(bill), encoding="utf-8")
 
-    found = cache.find_whole(reference) or cache.build(reference, fill, progress or (lambda _: None))
-    return found / FILE
+    object_folder = cache.find_whole(reference) or cache.build(reference, fill, progress or (lambda _: None))
+    return object_folder / FILE
 
 
-def _components(image: GuestImage, *, own: bool) -> Iterator[sbom.Component]:
-    yield sbom.agent(__version__, image.agent_sha256, image.agent.read_bytes(), own=own)
+def _components(image: GuestImage, *, bundled: bool) -> Iterator[sbom.Component]:
+    yield sbom.agent(__version__, image.agent_sha256, image.agent.read_bytes(), bundled=bundled)
     facts = json.loads((image.root.parent / "image.json").read_text(encoding="utf-8"))
     if shell := facts.get("busybox"):
         yield _debian("busybox-static", shell["version"], architecture(), sha256=shell["sha256"])
@@ -59,10 +59,10 @@ def _components(image: GuestImage, *, own: bool) -> Iterator[sbom.Component]:
             yield _debian(name, version, kind, sha256=deb.get("sha256"), licences=licences, suite=image.tools["suite"])
     if image.machine is not None:
         kernel = image.machine.kernel
-        one = _debian(kernel.package, kernel.version, architecture(), sha256=kernel.package_sha256)
+        component = _debian(kernel.package, kernel.version, architecture(), sha256=kernel.package_sha256)
         if "://" in kernel.source:
-            one["externalReferences"] = [{"type": "distribution", "url": kernel.source}]
-        yield one
+            component["externalReferences"] = [{"type": "distribution", "url": kernel.source}]
+        yield component
 
 
 def _debian(

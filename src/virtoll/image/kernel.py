@@ -86,11 +86,11 @@ def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress, file: Pat
     package = kernel_package(cache, offline=offline, progress=progress, file=file)
     recipe = json.dumps([_RECIPE, package.sha256, MODULES, ON_REQUEST])
     reference = f"kernel-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    found = cache.find_whole(reference) or cache.build(
+    object_folder = cache.find_whole(reference) or cache.build(
         reference, lambda folder: _fill(folder, package, progress), progress
     )
-    facts = json.loads((found / "kernel.json").read_text(encoding="utf-8"))
-    vmlinux, modules = found / "vmlinux", found / "modules"
+    facts = json.loads((object_folder / "kernel.json").read_text(encoding="utf-8"))
+    vmlinux, modules = object_folder / "vmlinux", object_folder / "modules"
     return GuestKernel(
         package=package.name,
         version=package.version,
@@ -98,7 +98,7 @@ def prepare_kernel(cache: Cache, *, offline: bool, progress: Progress, file: Pat
         source=package.source,
         sha256=facts["sha256"],
         release=facts["release"],
-        vmlinuz=found / "vmlinuz",
+        vmlinuz=object_folder / "vmlinuz",
         vmlinux=vmlinux if vmlinux.exists() else None,
         modules=tuple(modules / name for name in facts["modules"]),
         on_request={name: tuple(modules / file for file in files) for name, files in facts["on_request"].items()},
@@ -148,13 +148,13 @@ def _copy_modules(tree: ModuleTree, target: Path) -> dict[str, object]:
     """Writes the needed modules uncompressed; their names in the order of loading, for kernel.json."""
     target.mkdir()
 
-    def copied(wanted: Sequence[str]) -> list[str]:
-        found = tree.in_order(wanted)
-        for name, content in found.items():
+    def copied(names: Sequence[str]) -> list[str]:
+        files = tree.in_order(names)
+        for name, content in files.items():
             (target / name).write_bytes(content)
-        return list(found)
+        return list(files)
 
     return {
         "modules": copied(MODULES),
-        "on_request": {name: copied(wanted) for name, wanted in ON_REQUEST.items()},
+        "on_request": {name: copied(names) for name, names in ON_REQUEST.items()},
     }

@@ -91,9 +91,9 @@ def kernel_package(
         return (
             _local(Path(named).absolute(), VARIABLE) if chosen is None else _fetched(cache, chosen, offline, progress)
         )
-    found = cache.find(_reference(locked)) or cache.find(_apt_reference())
-    if found is not None or offline:
-        return _read(found, f"The guest kernel {locked.package}")
+    object_folder = cache.find(_reference(locked)) or cache.find(_apt_reference())
+    if object_folder is not None or offline:
+        return _read(object_folder, f"The guest kernel {locked.package}")
     try:
         return _fetched(cache, locked, offline, progress)
     except DownloadFailed as error:
@@ -129,7 +129,7 @@ def kernel_download(cache: Cache) -> KernelDownload | None:
 def locked_kernels() -> Mapping[str, LockedKernel]:
     """The lock's kernel for each architecture, by Debian's name for it."""
     document = yaml.safe_load((files("virtoll.image") / "kernels.yaml").read_text(encoding="utf-8"))
-    return {name: LockedKernel(**{**one, "urls": tuple(one["urls"])}) for name, one in document.items()}
+    return {name: LockedKernel(**{**entry, "urls": tuple(entry["urls"])}) for name, entry in document.items()}
 
 
 def _reference(locked: LockedKernel) -> str:
@@ -146,10 +146,10 @@ def _address(named: str, locked: LockedKernel) -> LockedKernel | None:
         if not Path(named).is_file():
             raise UsageError(f"{VARIABLE} is {named!r}, and there is no such file; give {_FORMS}")
         return None
-    found = _URL.fullmatch(named)
-    if found is None:
+    match = _URL.fullmatch(named)
+    if match is None:
         raise UsageError(f"{VARIABLE} is {named!r}, an address without its digest or of another kind; give {_FORMS}")
-    return replace(locked, package="the guest kernel", version="", sha256=found[2].lower(), urls=(found[1],))
+    return replace(locked, package="the guest kernel", version="", sha256=match[2].lower(), urls=(match[1],))
 
 
 def _by_apt(cache: Cache, *, offline: bool, progress: Progress) -> debian.Package:
@@ -167,33 +167,33 @@ def _local(file: Path, by: str) -> debian.Package:
         raise UsageError(f"{named}: {error}") from error
 
 
-def _fetched(cache: Cache, wanted: LockedKernel, offline: bool, progress: Progress) -> debian.Package:
+def _fetched(cache: Cache, kernel: LockedKernel, offline: bool, progress: Progress) -> debian.Package:
     """From the cache, or downloaded and checked now."""
 
     def fill(folder: Path) -> None:
-        size = f" ({wanted.bytes / 1e6:.0f} MB)" if wanted.version else ""
-        progress(f"downloading {wanted.package}{size} from {wanted.urls[0]}")
+        size = f" ({kernel.bytes / 1e6:.0f} MB)" if kernel.version else ""
+        progress(f"downloading {kernel.package}{size} from {kernel.urls[0]}")
         file = folder / "package.deb"
-        source = download_first(wanted.urls, file, wanted.sha256)
-        facts = {**_facts(file, source), "sha256": wanted.sha256, "source": source}
+        source = download_first(kernel.urls, file, kernel.sha256)
+        facts = {**_facts(file, source), "sha256": kernel.sha256, "source": source}
         (folder / "package.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
-    named = f"The guest kernel of {wanted.urls[0]}" if not wanted.version else f"The guest kernel {wanted.package}"
-    found = cache.find(_reference(wanted))
-    if found is None and not offline:
+    named = f"The guest kernel of {kernel.urls[0]}" if not kernel.version else f"The guest kernel {kernel.package}"
+    object_folder = cache.find(_reference(kernel))
+    if object_folder is None and not offline:
         try:
-            found = cache.build(_reference(wanted), fill, progress)
+            object_folder = cache.build(_reference(kernel), fill, progress)
         except DownloadFailed as error:
-            if wanted.version:  # of the lock: another source is tried
+            if kernel.version:  # of the lock: another source is tried
                 raise
             raise ImageError(f"The guest kernel is not available: {error}: {_REMEDY}.") from error
-    return _read(found, named)
+    return _read(object_folder, named)
 
 
-def _read(found: Path | None, named: str) -> debian.Package:
-    if found is None:
+def _read(object_folder: Path | None, named: str) -> debian.Package:
+    if object_folder is None:
         raise ImageError(f"{named} is not in the cache: {remedy_for('image')}.")
-    return debian.cached_package(found)
+    return debian.cached_package(object_folder)
 
 
 def _facts(file: Path, named: str) -> dict[str, str]:

@@ -46,25 +46,25 @@ def read_licences(tree: Path, components: Sequence[str] = ("main",)) -> dict[str
             by_source.setdefault(package.source, file)
     licences = {}
     for package in packages:
-        own = tree / _DOCUMENTS / package.name / "copyright"
+        own_file = tree / _DOCUMENTS / package.name / "copyright"
         # Where a package's documents are a link to those of another one, that is of the same source (Policy 12.3).
-        found = own if own.is_file() else by_source.get(package.source)
-        if found is None:
-            raise ImageError(f"the package {package.name} has no copyright file in {own.parent}: leave it out.")
-        licences[package.name] = licence_names(found.read_text(encoding="utf-8", errors="replace"))
+        copyright_file = own_file if own_file.is_file() else by_source.get(package.source)
+        if copyright_file is None:
+            raise ImageError(f"the package {package.name} has no copyright file in {own_file.parent}: leave it out.")
+        licences[package.name] = licence_names(copyright_file.read_text(encoding="utf-8", errors="replace"))
     return licences
 
 
 def refuse_other_components(packages: tuple[Installed, ...], components: Sequence[str] = ("main",)) -> None:
     """ImageError for packages of any component but these: contrib, non-free or another one."""
     others = [
-        f"{one.name} ({one.section})"
-        for one in packages
-        if (one.section.rpartition("/")[0] or "main") not in components
+        f"{package.name} ({package.section})"
+        for package in packages
+        if (package.section.rpartition("/")[0] or "main") not in components
     ]
     if others:
-        wanted = " or ".join(components)
-        raise ImageError(f"not of Debian's component {wanted}, so perhaps not free software: {', '.join(others)}.")
+        allowed = " or ".join(components)
+        raise ImageError(f"not of Debian's component {allowed}, so perhaps not free software: {', '.join(others)}.")
 
 
 def licence_names(text: str) -> tuple[str, ...]:

@@ -24,15 +24,15 @@ class ModuleTree:
     def __init__(self, unpacked: Path, release: str) -> None:
         """``ImageError`` where there are none of this release."""
         places = [unpacked / usr / "lib" / "modules" / release for usr in ("", "usr")]
-        found = [file for place in places for part in _PARTS for file in sorted((place / part).glob("**/*.ko*"))]
-        if not found:
+        files = [file for place in places for part in _PARTS for file in sorted((place / part).glob("**/*.ko*"))]
+        if not files:
             raise ImageError(f"The kernel {release} came without its modules (lib/modules/{release}): use Debian's.")
-        self._files = {module_name(file.name): file for file in found}
+        self._files = {module_name(file.name): file for file in files}
         self._content: dict[str, bytes] = {}
 
-    def in_order(self, wanted: Iterable[str]) -> dict[str, bytes]:
+    def in_order(self, names: Iterable[str]) -> dict[str, bytes]:
         """The wanted modules with those that they need, plain: file name -> content, in the order of loading."""
-        return {f"{name}.ko": self._read(name) for name in load_order(wanted, self._needed_by)}
+        return {f"{name}.ko": self._read(name) for name in load_order(names, self._needed_by)}
 
     def _needed_by(self, name: str) -> Sequence[str] | None:
         return needed_by(self._read(name)) if name in self._files else None
@@ -48,7 +48,7 @@ def module_name(file: str) -> str:
     return Path(file).name.partition(".")[0].replace("-", "_")
 
 
-def load_order(wanted: Iterable[str], needs: Callable[[str], Sequence[str] | None]) -> tuple[str, ...]:
+def load_order(names: Iterable[str], needs: Callable[[str], Sequence[str] | None]) -> tuple[str, ...]:
     """The wanted modules, each after everything that it needs.
 
     ``needs``: the modules that one needs itself; None for one that is built in or not there, which is left out.
@@ -64,7 +64,7 @@ def load_order(wanted: Iterable[str], needs: Callable[[str], Sequence[str] | Non
                 enter(other)
             order[name] = None
 
-    for name in wanted:
+    for name in names:
         enter(name)
     return tuple(order)
 
@@ -78,7 +78,7 @@ def needed_by(module: bytes) -> tuple[str, ...]:
     return ()
 
 
-def _section(program: bytes, wanted: bytes) -> bytes:
+def _section(program: bytes, section: bytes) -> bytes:
     """The content of an ELF file's section; empty where there is none of that name. Format: elf(5)."""
     if program[:6] != b"\x7fELF\x02\x01":
         raise ImageError("A module of the guest kernel is no 64-bit ELF file: use another kernel package.")
@@ -94,6 +94,6 @@ def _section(program: bytes, wanted: bytes) -> bytes:
     for index in range(count):
         name, offset, length = extent(index)
         at = names + name
-        if program[at : at + len(wanted) + 1] == wanted + b"\0":
+        if program[at : at + len(section) + 1] == section + b"\0":
             return program[offset : offset + length]
     return b""

@@ -40,51 +40,54 @@ def library(
     """
     kind, _, query = purl.partition("?")
     address = kind + (f"@{quote(version, safe='.~-_')}" if version else "") + (f"?{query}" if query else "")
-    found: Component = {"type": "library", "bom-ref": address, "name": name, "purl": address}
+    component: Component = {"type": "library", "bom-ref": address, "name": name, "purl": address}
     if version:
-        found["version"] = version
+        component["version"] = version
     if sha256:
-        found["hashes"] = [{"alg": "SHA-256", "content": sha256}]
+        component["hashes"] = [{"alg": "SHA-256", "content": sha256}]
     if expression:
-        found["licenses"] = [{"expression": expression.replace("/", " OR ")}]
+        component["licenses"] = [{"expression": expression.replace("/", " OR ")}]
     elif licences:
-        found["licenses"] = [{"license": {"name": one}} for one in licences]
-    return found
+        component["licenses"] = [{"license": {"name": licence}} for licence in licences]
+    return component
 
 
-def agent(version: str, sha256: str, program: bytes, *, own: bool = True) -> Component:
+def agent(version: str, sha256: str, program: bytes, *, bundled: bool = True) -> Component:
     """The agent: Rust's library and the C library by what the program says of itself, and the crates that it links.
 
-    ``own``: it is this version's agent; of another one the crates are not known.
+    ``bundled``: it is this version's agent; of another one the crates are not known.
     """
     parts = []
-    if said := _RUSTC.search(program):
-        parts.append(library("rust-std", said[1].decode(), "pkg:generic/rust-std", expression="MIT OR Apache-2.0"))
-    if said := _GLIBC.search(program):
-        parts.append(library("glibc", said[1].decode(), "pkg:deb/debian/glibc", expression="LGPL-2.1-or-later"))
-    for crate in json.loads(CRATES.read_text(encoding="utf-8")) if own else ():
+    if match := _RUSTC.search(program):
+        parts.append(library("rust-std", match[1].decode(), "pkg:generic/rust-std", expression="MIT OR Apache-2.0"))
+    if match := _GLIBC.search(program):
+        parts.append(library("glibc", match[1].decode(), "pkg:deb/debian/glibc", expression="LGPL-2.1-or-later"))
+    for crate in json.loads(CRATES.read_text(encoding="utf-8")) if bundled else ():
         name, licence = crate["name"], crate["licence"]
         parts.append(library(name, crate["version"], f"pkg:cargo/{name}", sha256=crate["sha256"], expression=licence))
-    found: Component = {
+    component: Component = {
         "type": "application",
         "bom-ref": "virtoll-agent",
         "name": "virtoll-agent",
         "hashes": [{"alg": "SHA-256", "content": sha256}],
         "components": parts,
     }
-    if own:
-        return {**found, "version": version}
-    return {**found, "properties": [{"name": "virtoll:crates", "value": "not known: VIRTOLL_AGENT named this program"}]}
+    if bundled:
+        return {**component, "version": version}
+    return {
+        **component,
+        "properties": [{"name": "virtoll:crates", "value": "not known: VIRTOLL_AGENT named this program"}],
+    }
 
 
 def document(of: Component, components: Iterable[Component], *, serial: str) -> dict[str, Any]:
     """The whole bill. ``serial``: a text that is another one for other contents."""
-    parts = sorted(components, key=lambda one: str(one["bom-ref"]))
-    needs = [{"ref": of["bom-ref"], "dependsOn": [one["bom-ref"] for one in parts]}]
+    parts = sorted(components, key=lambda component: str(component["bom-ref"]))
+    needs = [{"ref": of["bom-ref"], "dependsOn": [component["bom-ref"] for component in parts]}]
     needs += [
-        {"ref": one["bom-ref"], "dependsOn": [part["bom-ref"] for part in one["components"]]}
-        for one in parts
-        if one.get("components")
+        {"ref": component["bom-ref"], "dependsOn": [part["bom-ref"] for part in component["components"]]}
+        for component in parts
+        if component.get("components")
     ]
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -115,18 +118,18 @@ def wheel(
     parts = [agent(version, sha256, program)]
     for file, origin in scripts.items():
         name, _, number = origin["package"].partition("@")
-        one = library(name, number, f"pkg:npm/{name}", sha256=origin["sha256"], expression=origin["licence"])
-        parts.append({**one, "properties": [{"name": "virtoll:file", "value": file}]})
+        component = library(name, number, f"pkg:npm/{name}", sha256=origin["sha256"], expression=origin["licence"])
+        parts.append({**component, "properties": [{"name": "virtoll:file", "value": file}]})
     required: dict[str, Component] = {}
-    for extra, told in requirements.items():
-        for requirement in told:
+    for extra, listed in requirements.items():
+        for requirement in listed:
             name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
             plain = re.sub(r"[-_.]+", "-", name).lower()
             if plain == "virtoll" or plain in required:
                 continue
-            said = [{"name": "virtoll:requirement", "value": requirement}]
-            said += [{"name": "virtoll:extra", "value": extra}] if extra else []
+            properties = [{"name": "virtoll:requirement", "value": requirement}]
+            properties += [{"name": "virtoll:extra", "value": extra}] if extra else []
             scope = "optional" if extra else "required"
-            required[plain] = {**library(name, None, f"pkg:pypi/{plain}"), "scope": scope, "properties": said}
+            required[plain] = {**library(name, None, f"pkg:pypi/{plain}"), "scope": scope, "properties": properties}
     bill = document({**of, "purl": f"pkg:pypi/virtoll@{version}"}, [*parts, *required.values()], serial="")
     return {**bill, "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, text(bill))}"}

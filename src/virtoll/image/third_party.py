@@ -53,8 +53,8 @@ _PACKAGER: Final = _Pinned(
 
 def find_runsc(cache: Cache | None = None) -> Path | None:
     """The runsc that was built into the cache, or None."""
-    found = (cache or default_cache()).find(_REFERENCE)
-    return found / "runsc" if found is not None else None
+    object_folder = (cache or default_cache()).find(_REFERENCE)
+    return object_folder / "runsc" if object_folder is not None else None
 
 
 def prepare_runsc(cache: Cache | None = None, compiled: Path | None = None) -> Path:
@@ -63,14 +63,14 @@ def prepare_runsc(cache: Cache | None = None, compiled: Path | None = None) -> P
     ``compiled`` holds the packages that Go has compiled, for several builds one after another.
     """
     cache = cache or default_cache()
-    found = find_runsc(cache)
-    if found is None:
+    program = find_runsc(cache)
+    if program is None:
         if shutil.which("go") is None:
             raise ImageError(
                 f"gVisor is built from its Go module {MODULE}, and Go is missing: install Go 1.21 or newer."
             )
-        found = cache.build(_REFERENCE, lambda folder: _fill(folder, compiled), _say) / "runsc"
-    return found
+        program = cache.build(_REFERENCE, lambda folder: _fill(folder, compiled), _say) / "runsc"
+    return program
 
 
 def find_vcsim(cache: Cache | None = None) -> Path | None:
@@ -91,20 +91,20 @@ def prepare_nfpm(cache: Cache | None = None) -> Path:
 def _find_pinned(program: _Pinned, cache: Cache) -> Path | None:
     if not all((clone.tool_source(program.name) / name).is_file() for name in program.files):
         return None
-    found = cache.find(_reference_of(program))
-    return found / program.name if found is not None else None
+    object_folder = cache.find(_reference_of(program))
+    return object_folder / program.name if object_folder is not None else None
 
 
 def _prepare_pinned(program: _Pinned, cache: Cache, compiled: Path | None = None) -> Path:
-    found = _find_pinned(program, cache)
-    if found is None:
+    path = _find_pinned(program, cache)
+    if path is None:
         if shutil.which("go") is None:
             raise ImageError(
                 f"{program.what} is built from its Go module, and Go is missing: install Go {program.go} or newer."
             )
         made = cache.build(_reference_of(program), lambda folder: _fill_pinned(program, folder, compiled), _say)
-        found = made / program.name
-    return found
+        path = made / program.name
+    return path
 
 
 def _reference_of(program: _Pinned) -> str:
@@ -154,9 +154,9 @@ def _environment(private: Path, compiled: Path | None) -> dict[str, str]:
     compiled = compiled or private / "cache"
     home = Path.home()
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "go" / "env"
-    own = {"HOME": private, "XDG_CONFIG_HOME": private, "GOPATH": private / "path", "GOCACHE": compiled}
+    places = {"HOME": private, "XDG_CONFIG_HOME": private, "GOPATH": private / "path", "GOCACHE": compiled}
     modules = {"GOMODCACHE": private / "modules", "GOTMPDIR": private, "GOENV": os.environ.get("GOENV", settings)}
-    folders = {name: str(path) for name, path in (own | modules).items()}
+    folders = {name: str(path) for name, path in (places | modules).items()}
     inherited = {name: text for name, text in os.environ.items() if name not in ("GOBIN", "GOWORK", "GOFLAGS")}
     return inherited | folders | {"CGO_ENABLED": "0", "GOFLAGS": ""}
 
@@ -177,8 +177,10 @@ def _go(arguments: Sequence[str], folder: Path, environment: dict[str, str], wha
         raise ImageError(f"'go {arguments[0]}' did not end within {_BUILD_SECONDS:.0f} s: check the network.") from None
     if answer.returncode != 0:
         words = [line for line in (answer.stderr or answer.stdout).splitlines() if line.strip()]
-        said = words[-1].strip() if words else "no message"
-        raise ImageError(f"{what} could not be built ('go {arguments[0]}': {said}): check the network and GOPROXY.")
+        complaint = words[-1].strip() if words else "no message"
+        raise ImageError(
+            f"{what} could not be built ('go {arguments[0]}': {complaint}): check the network and GOPROXY."
+        )
     return answer.stdout.strip()
 
 

@@ -146,16 +146,18 @@ def prepare_tools(
     """
     key = json.dumps([_VERSION, debian.architecture(), asdict(recipe)])
     reference = f"tools-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    found = cache.find_whole(reference) if whole else cache.find(reference)
-    if found is None:
+    object_folder = cache.find_whole(reference) if whole else cache.find(reference)
+    if object_folder is None:
         if offline:
             raise ImageError(
                 f"The guest image {name} is not in the cache: run 'virtoll image build {name}' with a network."
             )
         _require_mmdebstrap(name)
-        found = cache.build(reference, lambda folder: _fill(folder, recipe, progress), progress)
-    facts = json.loads((found / "tools.json").read_text(encoding="utf-8"))
-    return ToolTree(found.name, found / "root", facts, (found / DEBS).read_text(encoding="utf-8"))
+        object_folder = cache.build(reference, lambda folder: _fill(folder, recipe, progress), progress)
+    facts = json.loads((object_folder / "tools.json").read_text(encoding="utf-8"))
+    return ToolTree(
+        object_folder.name, object_folder / "root", facts, (object_folder / DEBS).read_text(encoding="utf-8")
+    )
 
 
 def _require_mmdebstrap(name: str) -> None:

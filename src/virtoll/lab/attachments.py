@@ -127,7 +127,7 @@ class Attachments:
         if link.attachment != "bridge":
             raise GuestError(f"attachment: {link.attachment}: a raw socket is attached by a bridge; leave it out")
         self._bridged(link)
-        self._outer_port(link, own=False)
+        self._outer_port(link, with_mac=False)
         self._at.up(link.port_interface)
         return link.port_interface
 
@@ -157,8 +157,8 @@ class Attachments:
         """Remove a link, whatever of it is there; its names are free when this returns."""
         self._inside.pop(link.port_interface, None)
         endpoint = self.endpoints.pop(link.port_interface, EndpointInterfaces())
-        own = (link.lab_interface, link.bridge) if link.trunk is None else ()
-        for name in (link.outer_interface, link.port_interface, *own):
+        lab_ends = (link.lab_interface, link.bridge) if link.trunk is None else ()
+        for name in (link.outer_interface, link.port_interface, *lab_ends):
             self._at.remove(name)
         if link.trunk is None and link.attachment in ("routed", "passthrough"):
             # Its lab's end is in another namespace, whose end the kernel works off in its own time.
@@ -246,11 +246,11 @@ class Attachments:
         )
         router.forward()
 
-    def _outer_port(self, link: Link, *, own: bool = True) -> None:
-        """A veth pair from the link's bridge to an interface that is the guest's ``own``, or will be."""
+    def _outer_port(self, link: Link, *, with_mac: bool = True) -> None:
+        """A veth pair from the link's bridge to an interface for the guest, with its address now or later."""
         outside = link.outer_interface
         self.endpoints[link.port_interface] = EndpointInterfaces(link.lab_interface, outside)
-        self._at.veth(outside, None, link.port_interface, link.guest_mac if own else None, link.mtu_bytes)
+        self._at.veth(outside, None, link.port_interface, link.guest_mac if with_mac else None, link.mtu_bytes)
         self._at.enslave(outside, link.bridge, link.mtu_bytes)
 
     def _bridged(self, link: Link) -> None:

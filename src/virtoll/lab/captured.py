@@ -33,10 +33,10 @@ def communicate(process: subprocess.Popen[bytes], content: bytes | None, seconds
     Raises ``TooMuchOutput``, and ``subprocess.TimeoutExpired`` after so many seconds; it then runs on.
     """
     deadline = time.monotonic() + seconds
-    said = {one: bytearray() for one in (process.stdout, process.stderr) if one is not None}
+    output = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream is not None}
     left = memoryview(content or b"")
     with selectors.DefaultSelector() as waiting:
-        for stream in said:
+        for stream in output:
             waiting.register(stream, selectors.EVENT_READ)
         if process.stdin is not None:
             if left:
@@ -55,15 +55,15 @@ def communicate(process: subprocess.Popen[bytes], content: bytes | None, seconds
                         waiting.unregister(process.stdin)
                         process.stdin.close()
                     continue
-                _take(next(one for one in said if one is key.fileobj), said, waiting, process)
+                _take(next(stream for stream in output if stream is key.fileobj), output, waiting, process)
         process.wait(max(deadline - time.monotonic(), 0.0))
     out, err = process.stdout, process.stderr
-    return bytes(said[out]) if out is not None else b"", bytes(said[err]) if err is not None else b""
+    return bytes(output[out]) if out is not None else b"", bytes(output[err]) if err is not None else b""
 
 
 def _take(
     stream: IO[bytes],
-    said: dict[IO[bytes], bytearray],
+    output: dict[IO[bytes], bytearray],
     waiting: selectors.BaseSelector,
     process: subprocess.Popen[bytes],
 ) -> None:
@@ -72,10 +72,10 @@ def _take(
         waiting.unregister(stream)
         stream.close()
         return
-    said[stream] += chunk
+    output[stream] += chunk
     if stream is process.stderr:
-        del said[stream][:-_MOST_COMPLAINTS_BYTES]
-    elif len(said[stream]) > MOST_OUTPUT_BYTES:
+        del output[stream][:-_MOST_COMPLAINTS_BYTES]
+    elif len(output[stream]) > MOST_OUTPUT_BYTES:
         raise TooMuchOutput
 
 
@@ -107,6 +107,6 @@ def _pass_on(host: str, stream: IO[bytes]) -> None:
         while line := stream.readline(_MOST_PASSED_ON_BYTES):
             if left > 0:
                 left -= len(line)
-                said = line.decode(errors="replace").rstrip("\r\n")
-                sys.stderr.write(f"{host}: {printable(said)}\n")
+                text = line.decode(errors="replace").rstrip("\r\n")
+                sys.stderr.write(f"{host}: {printable(text)}\n")
                 sys.stderr.flush()

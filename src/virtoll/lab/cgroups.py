@@ -61,8 +61,8 @@ class Limits:
     @property
     def any(self) -> bool:
         """Whether more is limited than which CPUs are used."""
-        asked = (self.memory_bytes, self.cpu_quota, self.cpu_weight, self.disk)
-        return not all(one is None for one in asked)
+        limits = (self.memory_bytes, self.cpu_quota, self.cpu_weight, self.disk)
+        return not all(limit is None for limit in limits)
 
 
 @dataclass(frozen=True)
@@ -96,25 +96,25 @@ def detect(root: Path | None = None) -> Layout:
     """Look at what is mounted at ``root`` (/sys/fs/cgroup); raises nothing."""
     root = residue.CGROUP_ROOT if root is None else root
     unified = next((path for path in (root, root / "unified") if (path / "cgroup.controllers").is_file()), None)
-    found: dict[str, Path] = {}
+    controllers: dict[str, Path] = {}
     if unified is not None:
         with contextlib.suppress(OSError):
             offered = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
-            found = {name: unified for name in _EVERY_CONTROLLER if name in offered}
-            if found:  # part of the core of v2, named there by no controller
-                found["cpuacct"] = unified
+            controllers = {name: unified for name in _EVERY_CONTROLLER if name in offered}
+            if controllers:  # part of the core of v2, named there by no controller
+                controllers["cpuacct"] = unified
     for name in _EVERY_CONTROLLER:
         mounted_at = root / _V1_NAMES.get(name, name)
         if (mounted_at / "cgroup.procs").is_file():
-            found[name] = mounted_at
-    known = {path.resolve() for path in found.values()}
+            controllers[name] = mounted_at
+    known = {path.resolve() for path in controllers.values()}
     mounted = [] if unified == root or not root.is_dir() else sorted(path for path in root.iterdir() if path.is_dir())
     others = {
         path.name: path
         for path in mounted
         if not path.is_symlink() and (path / "cgroup.procs").is_file() and path.resolve() not in known
     }
-    return Layout(found, unified, others)
+    return Layout(controllers, unified, others)
 
 
 @dataclass
@@ -195,14 +195,14 @@ class MemoryKills:
     @classmethod
     def of(cls, pids: Iterable[int]) -> MemoryKills:
         """Without the groups that cannot be told: no controller, or the end of the process or its group."""
-        own, layout = tuple(pids), detect()
-        found: dict[Path, int] = {}
-        for pid in own:
+        guest_pids, layout = tuple(pids), detect()
+        kills: dict[Path, int] = {}
+        for pid in guest_pids:
             with contextlib.suppress(GuestError, OSError, ValueError):
                 folder = folder_of(memberships_of(pid), "memory", layout)
-                if folder is not None and folder not in found:
-                    found[folder] = _memory_kills_in(folder)
-        return cls(own, found, folder_of(memberships_of(os.getpid()), "memory", layout))
+                if folder is not None and folder not in kills:
+                    kills[folder] = _memory_kills_in(folder)
+        return cls(guest_pids, kills, folder_of(memberships_of(os.getpid()), "memory", layout))
 
     def since(self) -> int:
         """How many it has killed since; in the shared group no more than have ended of the guest's processes.
@@ -254,14 +254,14 @@ def _upwards(memberships: str, controller: str, layout: Layout, v2_file: str, *v
     folder = folder_of(memberships, controller, layout)
     if folder is None:
         return []
-    root, found = layout.controllers[controller], []
+    root, values = layout.controllers[controller], []
     names = (v2_file,) if layout.is_v2(controller) else v1_files
     for place in (folder, *folder.parents):
         with contextlib.suppress(OSError):
-            found.append(" ".join((place / name).read_text(encoding="ascii").strip() for name in names))
+            values.append(" ".join((place / name).read_text(encoding="ascii").strip() for name in names))
         if place == root:
             break
-    return found
+    return values
 
 
 def folder_of(memberships: str, controller: str, layout: Layout) -> Path | None:
@@ -291,23 +291,23 @@ def read_back(limits: Limits, memberships: str, lab_cgroup: str, layout: Layout 
     ``memberships``: the guest's /proc/PID/cgroup. Of a file with a line for each disk, that of the limited one.
     """
     held = {}
-    for file, wanted in _own_files(limits, memberships, lab_cgroup, detect() if layout is None else layout):
+    for file, text in _own_files(limits, memberships, lab_cgroup, detect() if layout is None else layout):
         try:
             lines = [line.split() for line in file.read_text(encoding="ascii").splitlines()]
         except OSError as error:
             raise GuestError(f"cgroup file {file} cannot be read: {error.strerror}") from error
-        words = wanted.split()
-        own = [line for line in lines if file.name not in _BY_DISK or line[:1] == words[:1]]
-        held[file.name] = " ".join(own[0]) if own else ""
+        words = text.split()
+        rows = [line for line in lines if file.name not in _BY_DISK or line[:1] == words[:1]]
+        held[file.name] = " ".join(rows[0]) if rows else ""
         if held[file.name].split()[: len(words)] != words:
-            raise GuestError(f"cgroup file {file} holds '{held[file.name]}' and was to hold '{wanted}'")
+            raise GuestError(f"cgroup file {file} holds '{held[file.name]}' and was to hold '{text}'")
     return held
 
 
 def write_into(limits: Limits, memberships: str, lab_cgroup: str) -> None:
     """Set limits on the group that a guest is in already; ``GuestError`` where one cannot be set."""
-    for file, wanted in _own_files(limits, memberships, lab_cgroup, detect()):
-        _write(file, wanted)
+    for file, text in _own_files(limits, memberships, lab_cgroup, detect()):
+        _write(file, text)
 
 
 def _own_files(limits: Limits, memberships: str, lab_cgroup: str, layout: Layout) -> Iterator[tuple[Path, str]]:
@@ -322,9 +322,9 @@ def _own_files(limits: Limits, memberships: str, lab_cgroup: str, layout: Layout
         top = layout.controllers[controller] / lab_cgroup
         if top not in folder.parents:
             raise GuestError(f"the guest is in {folder}, not in a cgroup below {top} that has its limits")
-        own = top / folder.relative_to(top).parts[0]
+        group = top / folder.relative_to(top).parts[0]
         for name, text in settings.items():
-            yield own / name, text
+            yield group / name, text
 
 
 def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None = None) -> Group:
@@ -343,8 +343,8 @@ def make_group(lab_cgroup: str, name: str, limits: Limits, layout: Layout | None
                 group.folders[hierarchy] = _folder(root, lab_cgroup, name, handed if root == layout.unified else None)
         for controller, settings in _settings(limits, layout).items():
             if controller not in group.folders:
-                asked = ", ".join(settings)
-                raise GuestError(f"{name}: no cgroup controller '{controller}' for {asked} on this host; mount it")
+                files = ", ".join(settings)
+                raise GuestError(f"{name}: no cgroup controller '{controller}' for {files} on this host; mount it")
             for file, value in settings.items():
                 _write(group.folders[controller] / file, value)
     except GuestError:
@@ -360,25 +360,25 @@ def _settings(limits: Limits, layout: Layout) -> dict[str, dict[str, str]]:
     def v2(controller: str) -> bool:
         return controller in layout.controllers and layout.is_v2(controller)
 
-    wanted: dict[str, dict[str, str]] = {}
+    settings: dict[str, dict[str, str]] = {}
     if limits.memory_bytes is not None:
         pages = limits.memory_bytes // mmap.PAGESIZE * mmap.PAGESIZE  # as the kernel rounds it
-        wanted["memory"] = {"memory.max" if v2("memory") else "memory.limit_in_bytes": str(pages)}
+        settings["memory"] = {"memory.max" if v2("memory") else "memory.limit_in_bytes": str(pages)}
     if limits.cpu_quota is not None:
         quota = str(round(limits.cpu_quota * limits.cpu_period_microseconds))
         period = str(limits.cpu_period_microseconds)
         first = {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota}
-        wanted["cpu"] = {"cpu.max": f"{quota} {period}"} if v2("cpu") else first
+        settings["cpu"] = {"cpu.max": f"{quota} {period}"} if v2("cpu") else first
     if limits.cpu_weight is not None:
         weight = {"cpu.weight": str(limits.cpu_weight)} if v2("cpu") else {"cpu.shares": str(limits.cpu_shares)}
-        wanted["cpu"] = wanted.get("cpu", {}) | weight
+        settings["cpu"] = settings.get("cpu", {}) | weight
     if limits.cpus:
-        wanted["cpuset"] = {"cpuset.cpus": ",".join(map(str, limits.cpus))}
+        settings["cpuset"] = {"cpuset.cpus": ",".join(map(str, limits.cpus))}
     if (disk := limits.disk) is not None:
         rate = disk.bytes_per_second
         both = {f"blkio.throttle.{way}_bps_device": f"{disk.device} {rate}" for way in ("read", "write")}
-        wanted["io"] = {"io.max": f"{disk.device} rbps={rate} wbps={rate}"} if v2("io") else both
-    return wanted
+        settings["io"] = {"io.max": f"{disk.device} rbps={rate} wbps={rate}"} if v2("io") else both
+    return settings
 
 
 def _folder(root: Path, lab_cgroup: str, name: str, handed: tuple[str, ...] | None) -> Path:

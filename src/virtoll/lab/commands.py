@@ -164,11 +164,11 @@ class ConnectedHost:
             bufsize=0,
         ) as process:
             try:
-                said, complained = communicate(process, content, deadline_seconds)
+                output, complained = communicate(process, content, deadline_seconds)
             except BaseException:
                 process.kill()
                 raise
-        return subprocess.CompletedProcess(process.args, process.returncode, said, complained)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, complained)
 
     def spawn(self, argv: Sequence[str], role: str, options: ProcessOptions = PLAIN) -> subprocess.Popen[bytes]:
         """Start a program there in a session of its own, on its CPUs from its start on."""

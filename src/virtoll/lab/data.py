@@ -198,14 +198,14 @@ def file_system_among(mounts: str, path: Path) -> str:
 def resident_bytes(file: int) -> int:
     """How much of a file is in the page cache, by mincore(2): a look that takes nothing in."""
     whole = os.fstat(file).st_size
-    found = 0
+    resident = 0
     for start in range(0, whole, _WINDOW_BYTES):
         length = min(_WINDOW_BYTES, whole - start)
         flags = _resident_pages(file, start, length)
-        found += sum(flags) * mmap.PAGESIZE
+        resident += sum(flags) * mmap.PAGESIZE
         if flags and flags[-1]:
-            found -= len(flags) * mmap.PAGESIZE - length
-    return found
+            resident -= len(flags) * mmap.PAGESIZE - length
+    return resident
 
 
 def _resident_pages(file: int, start: int, length: int) -> bytes:

@@ -36,8 +36,8 @@ def delegated_folder(root: Path | None = None, memberships: str | None = None) -
 def groups_parents() -> list[Path]:
     """The folders of v2 below which labs of this process's user make their own and hand controllers on."""
     if os.geteuid() != 0:
-        found = delegated_folder()
-        return [] if found is None else [found]
+        folder = delegated_folder()
+        return [] if folder is None else [folder]
     places = (residue.CGROUP_ROOT, residue.CGROUP_ROOT / "unified")
     return [place for place in places if (place / "cgroup.subtree_control").is_file()]
 
@@ -48,9 +48,9 @@ def _above(root: Path | None, memberships: str | None) -> list[Path]:
     if not (root / "cgroup.controllers").is_file():
         return []
     text = Path("/proc/self/cgroup").read_text(encoding="utf-8") if memberships is None else memberships
-    own = next((line[3:] for line in text.splitlines() if line.startswith("0::/")), "/")
-    folder = root / own.lstrip("/")
-    return [one for one in folder.parents if root in one.parents]
+    group = next((line[3:] for line in text.splitlines() if line.startswith("0::/")), "/")
+    folder = root / group.lstrip("/")
+    return [parent for parent in folder.parents if root in parent.parents]
 
 
 def _words(file: Path) -> list[str]:

@@ -44,8 +44,8 @@ def number_of_disk(folder: Path = DISKS, devices: Path = Path("/sys/dev/block"))
     place = place_of_device(folder, devices)
     if not place.is_dir():
         raise GuestError(f"{folder} is not on one disk of this host (device {place.name})")
-    found = place.resolve()
-    whole = found.parent if (found / "partition").is_file() else found
+    device = place.resolve()
+    whole = device.parent if (device / "partition").is_file() else device
     return (whole / "dev").read_text(encoding="ascii").strip()
 
 

@@ -91,7 +91,7 @@ class Enter:
         words += [word for mount in self.mounts for word in _mount_option(mount)]
         if self.root is not None:
             words += ["--root", str(self.root)]
-        words += [word for one in self.shares for word in ("--share", str(one.source), str(one.target))]
+        words += [word for share in self.shares for word in ("--share", str(share.source), str(share.target))]
         if self.protect:
             words.append("--protect")
         if self.capabilities is not None:

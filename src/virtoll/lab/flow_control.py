@@ -75,18 +75,18 @@ class EthtoolPause:
         _, negotiates, receives, sends = _PAUSEPARAM.unpack(data.raw)
         return FlowControl(bool(negotiates), bool(receives), bool(sends))
 
-    def write(self, interface: str, wanted: FlowControl) -> None:
+    def write(self, interface: str, setting: FlowControl) -> None:
         """Set a NIC so; nothing is done where it is so already, because its link may go down for it."""
-        if self.read(interface) == wanted:
+        if self.read(interface) == setting:
             return
-        packed = _PAUSEPARAM.pack(_SET, wanted.negotiates, wanted.receives, wanted.sends)
+        packed = _PAUSEPARAM.pack(_SET, setting.negotiates, setting.receives, setting.sends)
         self._ask(interface, ctypes.create_string_buffer(packed, _PAUSEPARAM.size))
-        found = self.read(interface)
-        if found != wanted:
-            said, asked = (" ".join(one.words) for one in (found, wanted))
+        actual = self.read(interface)
+        if actual != setting:
+            actual_words, setting_words = (" ".join(control.words) for control in (actual, setting))
             raise GuestError(
-                f"{interface} took flow control {asked} (negotiated, received, sent) and is at {said}; leave "
-                "'testbed.flow_control' out"
+                f"{interface} took flow control {setting_words} (negotiated, received, sent) and is at {actual_words}; "
+                "leave 'testbed.flow_control' out"
             )
 
     def _ask(self, interface: str, data: ctypes.Array[ctypes.c_char]) -> None:
@@ -100,7 +100,7 @@ class EthtoolPause:
             ) from error
 
 
-def switch(interface: str, wanted: bool, kernel: EthtoolPause | None = None) -> None:
+def switch(interface: str, enabled: bool, kernel: EthtoolPause | None = None) -> None:
     """Inside a lab: switch a NIC that is still outside; the lab's end puts it back.
 
     Whether it negotiates is left as it is. ``GuestError`` where it cannot be switched.
@@ -108,7 +108,7 @@ def switch(interface: str, wanted: bool, kernel: EthtoolPause | None = None) -> 
     kernel = kernel or EthtoolPause()
     with outside_network():
         before = kernel.read(interface)
-        after = replace(before, receives=wanted, sends=wanted)
+        after = replace(before, receives=enabled, sends=enabled)
         if after != before:
             note_command(isolated(__name__, interface, *before.words))
             kernel.write(interface, after)
@@ -135,11 +135,11 @@ def main(arguments: Sequence[str], kernel: EthtoolPause | None = None) -> int:
     parser.add_argument("interface", help="its name outside the lab")
     for name in ("negotiates", "receives", "sends"):
         parser.add_argument(name, choices=tuple(_WORDS))
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        wait_for(given.interface)
-        wanted = FlowControl(_WORDS[given.negotiates], _WORDS[given.receives], _WORDS[given.sends])
-        (kernel or EthtoolPause()).write(given.interface, wanted)
+        wait_for(options.interface)
+        setting = FlowControl(_WORDS[options.negotiates], _WORDS[options.receives], _WORDS[options.sends])
+        (kernel or EthtoolPause()).write(options.interface, setting)
     except VirtollError as error:
         print(error, file=sys.stderr)
         return error.exit_code

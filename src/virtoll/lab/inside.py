@@ -80,8 +80,8 @@ class Lab(ConnectedHost):
 
     @property
     def _path(self) -> str:
-        own = os.environ.get("PATH", os.defpath)
-        return own if self.programs is None else f"{self.programs}{os.pathsep}{own}"
+        path = os.environ.get("PATH", os.defpath)
+        return path if self.programs is None else f"{self.programs}{os.pathsep}{path}"
 
     def which(self, program: str) -> str | None:
         """The file that is executed by this name, as PATH has it; None where there is none."""
@@ -222,10 +222,10 @@ def with_descendants(roots: Sequence[int]) -> list[int]:
             parent = int((entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(pid)
     known = {pid for below in children.values() for pid in below}
-    found = [pid for pid in dict.fromkeys(roots) if pid in known]
-    for pid in found:
-        found += [child for child in children.get(pid, []) if child not in found]
-    return found
+    pids = [pid for pid in dict.fromkeys(roots) if pid in known]
+    for pid in pids:
+        pids += [child for child in children.get(pid, []) if child not in pids]
+    return pids
 
 
 def connect_unix(path: Path) -> socket.socket | None:
@@ -255,17 +255,17 @@ def await_listener(
     path: Path, deadline_seconds: float, awaited: str, ended: Callable[[], bool] = lambda: False
 ) -> socket.socket:
     """A stream to who listens there, as soon as somebody does; ``GuestDied`` where ``ended`` holds before."""
-    found: socket.socket | None = None
+    listener: socket.socket | None = None
 
     def decided() -> bool:
-        nonlocal found
-        found = connect_unix(path)
-        return found is not None or ended()
+        nonlocal listener
+        listener = connect_unix(path)
+        return listener is not None or ended()
 
     wait_until(decided, deadline_seconds, awaited)
-    if found is None:
+    if listener is None:
         raise GuestDied(f"{awaited} did not happen: what should listen there has ended")
-    return found
+    return listener
 
 
 def wait_until(condition: Callable[[], bool], deadline_seconds: float, awaited: str) -> None:

@@ -122,17 +122,17 @@ class Interfaces:
         """Whether an interface of that name is in this namespace."""
         return bool(self._numbers(name))
 
-    def veth(self, one: str, one_mac: str | None, other: str, other_mac: str | None, mtu_bytes: int) -> None:
+    def veth(self, name: str, mac: str | None, other: str, other_mac: str | None, mtu_bytes: int) -> None:
         """A pair, its first end switched on; the kernel makes up the addresses that are not given."""
         peer: dict[str, Any] = {"ifname": other, "mtu": mtu_bytes, **({"address": other_mac} if other_mac else {})}
-        first: dict[str, Any] = {"address": one_mac} if one_mac else {}
-        self._link("add", ifname=one, kind="veth", peer=peer, mtu=mtu_bytes, **first)
-        self._link("set", index=self.index(one), state="up")
+        first: dict[str, Any] = {"address": mac} if mac else {}
+        self._link("add", ifname=name, kind="veth", peer=peer, mtu=mtu_bytes, **first)
+        self._link("set", index=self.index(name), state="up")
 
     def tap(self, name: str, mac: str | None = None, *, several_queues: bool = False) -> None:
         """A tap that stays when nobody has it open; who opens it must want one queue, or ``several_queues``."""
-        own = {"ifr": {"multi_queue": True}} if several_queues else {}
-        self._link("add", ifname=name, kind="tuntap", mode="tap", **own)
+        queues = {"ifr": {"multi_queue": True}} if several_queues else {}
+        self._link("add", ifname=name, kind="tuntap", mode="tap", **queues)
         if mac is not None:
             self._link("set", index=self.index(name), address=mac)
 
@@ -167,10 +167,10 @@ class Interfaces:
 
     def index(self, name: str) -> int:
         """The kernel's number of an interface; ``LabError`` where it is not here."""
-        found = self._numbers(name)
-        if not found:
+        numbers = self._numbers(name)
+        if not numbers:
             raise LabError(f"interface {name} is not in the lab")
-        return found[0]
+        return numbers[0]
 
     def _link(self, command: str, **attributes: Any) -> None:
         with _request(), self._socket() as route:
@@ -188,8 +188,8 @@ class Interfaces:
             return
         from pyroute2 import IPRoute
 
-        with IPRoute() as own:
-            yield own
+        with IPRoute() as route:
+            yield route
 
 
 @contextlib.contextmanager

@@ -96,9 +96,13 @@ def run_in_lab(
         stack.callback(os.close, folder)
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
-        own = {LAB_VARIABLE: record.lab_id, residue.RECORD_VARIABLE: str(folder), OUTSIDE_VARIABLE: str(outside)}
-        own[LAUNCHER_VARIABLE] = str(os.getpid())
-        environment = {**os.environ, **(variables or {}), **own}
+        lab_environment = {
+            LAB_VARIABLE: record.lab_id,
+            residue.RECORD_VARIABLE: str(folder),
+            OUTSIDE_VARIABLE: str(outside),
+        }
+        lab_environment[LAUNCHER_VARIABLE] = str(os.getpid())
+        environment = {**os.environ, **(variables or {}), **lab_environment}
         ends = (theirs.fileno(), reporter.fileno())
         kept = [*ends, lock, folder, outside, *descriptors]
         if os.geteuid() == 0:
@@ -268,10 +272,10 @@ def _wait_for_launcher_end(launcher: socket.socket) -> residue.LabRecord | None:
     """The record that it handed over, whose lock stays open in this process; None where it did not come so far."""
     record = None
     while True:
-        said, _, _, _ = socket.recv_fds(launcher, _RECORD_BYTES, 1)
-        if not said:
+        message, _, _, _ = socket.recv_fds(launcher, _RECORD_BYTES, 1)
+        if not message:
             return record
-        lab_id, _, folder = os.fsdecode(said).partition(" ")
+        lab_id, _, folder = os.fsdecode(message).partition(" ")
         record = residue.LabRecord(lab_id, Path(folder))
 
 

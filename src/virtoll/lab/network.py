@@ -106,8 +106,8 @@ class Link:
     @property
     def router_macs(self) -> tuple[str, str]:
         """MAC addresses of a routed link's router: of its interface to the peer, and of that to the guest."""
-        own = self.guest_mac.split(":", 4)[-1]
-        return f"02:76:74:04:{own}", f"02:76:74:05:{own}"
+        suffix = self.guest_mac.split(":", 4)[-1]
+        return f"02:76:74:04:{suffix}", f"02:76:74:05:{suffix}"
 
     @property
     def peer_next_hop_mac(self) -> str:
@@ -149,8 +149,8 @@ class GuestNetwork:
     @property
     def shared(self) -> Link | None:
         """The link to the NIC that all guests share; in a testbed that is the sink's; None where there is none."""
-        own = next((link for link in self.links if link.role == "shared"), None)
-        return own or next((link for link in self.sinks if link.trunk is not None), None)
+        shared = next((link for link in self.links if link.role == "shared"), None)
+        return shared or next((link for link in self.sinks if link.trunk is not None), None)
 
     @property
     def attachment(self) -> Attachment:
@@ -189,9 +189,9 @@ def plan_links(
 
 
 def _to_shared(index: int, mtu_bytes: int) -> Link:
-    own = _plan_link(index, "shared", "shared", _SHARED_NUMBER, mtu_bytes)
+    link = _plan_link(index, "shared", "shared", _SHARED_NUMBER, mtu_bytes)
     return replace(
-        own,
+        link,
         peer_mac=f"02:76:74:02:ff:{_SHARED_NUMBER:02x}",
         peer_interface="pshared",
         lab_interface="lshared",
@@ -239,19 +239,19 @@ def over_trunks(
             link, peer_mac=mac, peer_interface=interface, lab_interface=nic, bridge=f"{bridges}{link.name}", trunk=nic
         )
 
-    return GuestNetwork(tuple(through(one, ways[one.name]) if one.name in ways else one for one in network.links))
+    return GuestNetwork(tuple(through(link, ways[link.name]) if link.name in ways else link for link in network.links))
 
 
-def with_found_macs(network: GuestNetwork, found: Sequence[str]) -> GuestNetwork:
+def with_found_macs(network: GuestNetwork, macs: Sequence[str]) -> GuestNetwork:
     """The same links with the MAC addresses of devices that were handed in whole, as the guest found them, in order.
 
     A link keeps its planned address where the guest has it: only NICs that are not the lab's own come with another.
     """
     planned = {link.guest_mac for link in network.links}
-    others = iter([mac for mac in found if mac not in {*planned, _LOOPBACK_MAC}])
+    others = iter([mac for mac in macs if mac not in {*planned, _LOOPBACK_MAC}])
 
     def found_there(link: Link) -> Link:
-        known = link.guest_mac in found or link.attachment != "passthrough"
+        known = link.guest_mac in macs or link.attachment != "passthrough"
         return link if known else replace(link, guest_mac=next(others, link.guest_mac))
 
     return GuestNetwork(tuple(found_there(link) for link in network.links))
@@ -364,10 +364,10 @@ class Network:
         links = network.traffic
         if any(link.trunk is not None for link in links):
             return ReceivingCpus(None, reason="its traffic enters by NICs, whose interrupts choose the CPU")
-        found = receive_on([self._attachments.receiving(link) for link in links], cpus)
-        if found.cpus is not None:
-            self._receiving |= dict.fromkeys((link.lab_interface for link in links), found.cpus)
-        return found
+        receiving = receive_on([self._attachments.receiving(link) for link in links], cpus)
+        if receiving.cpus is not None:
+            self._receiving |= dict.fromkeys((link.lab_interface for link in links), receiving.cpus)
+        return receiving
 
     @contextlib.contextmanager
     def steered(self, links: Sequence[Link]) -> Iterator[None]:

@@ -21,19 +21,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 @contextlib.contextmanager
 def outside_network() -> Iterator[None]:
     """This thread is in the launcher's network namespace; where none was handed in it stays where it is."""
-    given = os.environ.get(OUTSIDE_VARIABLE)
-    if given is None:
+    descriptor = os.environ.get(OUTSIDE_VARIABLE)
+    if descriptor is None:
         yield
         return
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _enter(int(given))
+        _enter(int(descriptor))
         try:
             yield
         finally:
-            _enter(own)
+            _enter(namespace)
     finally:
-        os.close(own)
+        os.close(namespace)
 
 
 def _enter(descriptor: int) -> None:

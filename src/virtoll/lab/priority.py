@@ -20,7 +20,7 @@ def preferred(pids: Sequence[int], niceness: int = HIGHEST) -> Iterator[None]:
 
     Then they have this process's own priority. As an ordinary user, who may not raise a priority, it does nothing.
     """
-    own = os.getpriority(os.PRIO_PROCESS, 0)
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
     try:
         _set(pids, niceness)
     except PermissionError:
@@ -29,7 +29,7 @@ def preferred(pids: Sequence[int], niceness: int = HIGHEST) -> Iterator[None]:
     try:
         yield
     finally:
-        _set(pids, own)
+        _set(pids, priority)
 
 
 def _set(pids: Sequence[int], niceness: int) -> None:

@@ -78,11 +78,11 @@ def receive_on(interfaces: Sequence[ReceivingInterface], cpus: Sequence[int]) ->
 def _start_threads(folder: Path, name: str, cpus: Sequence[int]) -> str | None:
     """Threads for the interface's queues; why they could not be pinned, or None."""
     switch = folder / "threaded"
-    given = os.environ.get(PINNER_VARIABLE)
-    if given is None:
+    descriptor = os.environ.get(PINNER_VARIABLE)
+    if descriptor is None:
         switch.write_text("1", encoding="ascii")
         return "a kernel thread can be pinned by root alone"
-    with socket.socket(fileno=os.dup(int(given))) as connection:
+    with socket.socket(fileno=os.dup(int(descriptor))) as connection:
         connection.settimeout(_ANSWER_SECONDS)
         _ask(connection, f"look {name}")
         try:

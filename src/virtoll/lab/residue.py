@@ -49,8 +49,8 @@ _SWEEP_DEADLINE_SECONDS = 60.0
 
 def lab_named_in(name: str) -> str | None:
     """The id of the lab that the name of something in a product begins with; None where it is not a lab's."""
-    found = _NAMED.match(name)
-    return found[1] if found is not None else None
+    match = _NAMED.match(name)
+    return match[1] if match is not None else None
 
 
 @dataclass(frozen=True)

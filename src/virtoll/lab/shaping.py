@@ -198,5 +198,5 @@ def _there(pid: int, *command: str) -> None:
     enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
     done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
-        raise GuestError(f"{command[0]}: {said[0]}")
+        complaints = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+        raise GuestError(f"{command[0]}: {complaints[0]}")

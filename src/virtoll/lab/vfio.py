@@ -66,7 +66,7 @@ class PciBus:
     def _device(self, address: str) -> Path:
         return self.bus / "devices" / address
 
-    def _refused(self, address: str, wanted: tuple[str, ...]) -> str | None:
+    def _refused(self, address: str, addresses: tuple[str, ...]) -> str | None:
         device = self._device(address)
         if not device.is_dir():
             return f"vfio: this machine has no PCI device {address}; 'lspci -D' lists those it has"
@@ -81,7 +81,7 @@ class PciBus:
             return f"vfio: this kernel has no driver {_VFIO}; 'modprobe {_VFIO}' loads it"
         for other in sorted(path.name for path in (device / "iommu_group" / "devices").iterdir()):
             in_use = self.driver(other) not in (None, _VFIO) and not self._class(other).startswith(_BRIDGE_CLASS)
-            if other not in wanted and in_use:
+            if other not in addresses and in_use:
                 return (
                     f"vfio: {other} shares the IOMMU group of {address}; add it to 'vfio', "
                     "or use a NIC or VF with a group of its own"

@@ -55,22 +55,22 @@ def prepare_nested_host(
     emulator = prepare_emulator(cache, offline=offline, progress=say)
     recipe = json.dumps([_RECIPE, asdict(kind), kernel.sha256, _init(kind)])
     reference = f"nested-{kind.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    found = cache.find_whole(reference)
-    if found is None:
+    object_folder = cache.find_whole(reference)
+    if object_folder is None:
         if offline:
             raise ImageError(
                 f"the nested host {kind.name} is not in the cache: run 'virtoll nested build {kind.name}' first"
             )
         package = kernel_package(cache, offline=offline, progress=say)
-        found = cache.build(reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say)
-    hypervisor, own = found / "hypervisor", found / "kernel"
-    plain = own if own.exists() else kernel.vmlinux or kernel.vmlinuz
+        object_folder = cache.build(reference, lambda folder: _fill(folder, kind, package, kernel.release, say), say)
+    hypervisor, own_kernel = object_folder / "hypervisor", object_folder / "kernel"
+    plain = own_kernel if own_kernel.exists() else kernel.vmlinux or kernel.vmlinuz
     return NestedImage(
         kind,
         plain,
-        found / "root.cpio",
+        object_folder / "root.cpio",
         hypervisor if hypervisor.exists() else None,
-        json.loads((found / "nested.json").read_text(encoding="utf-8")),
+        json.loads((object_folder / "nested.json").read_text(encoding="utf-8")),
         emulator,
     )
 
@@ -93,14 +93,14 @@ def _fill(folder: Path, kind: NestedKind, kernel: debian.Package, release: str, 
         (image,) = (tree / "boot").glob("vmlinuz-*")
         release = image.name.removeprefix("vmlinuz-")
         (folder / "kernel").write_bytes(extract_vmlinux(image.read_bytes()) or image.read_bytes())
-    found = ModuleTree(modules, release).in_order(kind.modules)
+    module_files = ModuleTree(modules, release).in_order(kind.modules)
     merge(tree)
     built_in = next(modules.glob(f"**/lib/modules/{release}/modules.builtin")).read_text(encoding="utf-8").split()
-    there = {*found, *(f"{module_name(line)}.ko" for line in built_in)}
+    there = {*module_files, *(f"{module_name(line)}.ko" for line in built_in)}
     missing = [name for name in kind.modules if f"{name}.ko" not in there]
     if missing:
         raise ImageError(f"Debian's kernel {release} has no module {', '.join(missing)}, which the nested host needs.")
-    (folder / "root.cpio").write_bytes(initramfs.write_archive(_entries(tree, kind, found)))
+    (folder / "root.cpio").write_bytes(initramfs.write_archive(_entries(tree, kind, module_files)))
     if kind.hypervisor is not None:
         (folder / "hypervisor").write_bytes(decompress((tree / kind.hypervisor).read_bytes()))
     (folder / "nested.json").write_text(json.dumps(versions, indent=1, sort_keys=True), encoding="utf-8")

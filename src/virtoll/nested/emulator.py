@@ -69,13 +69,13 @@ def prepare_emulator(cache: Cache, *, offline: bool, progress: Progress) -> Emul
     """From the cache, or built now; ``ImageError`` where it is not cached and unavailable."""
     recipe = json.dumps([_RECIPE, _SUITES, _PACKAGE, _PROGRAM, _FIRMWARE])
     reference = f"nested-qemu-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    found = cache.find_whole(reference)
-    if found is None:
+    object_folder = cache.find_whole(reference)
+    if object_folder is None:
         if offline:
             raise ImageError("the emulator of nested hosts is not in the cache: run 'virtoll nested build kvm' first")
-        found = cache.build(reference, lambda folder: _fill(folder, progress), progress)
-    made = json.loads((found / "emulator.json").read_text(encoding="utf-8"))
-    return Emulator(found, made["packages"], made["mended"])
+        object_folder = cache.build(reference, lambda folder: _fill(folder, progress), progress)
+    made = json.loads((object_folder / "emulator.json").read_text(encoding="utf-8"))
+    return Emulator(object_folder, made["packages"], made["mended"])
 
 
 def mend(program: bytes) -> bytes | None:
@@ -83,7 +83,7 @@ def mend(program: bytes) -> bytes | None:
 
     None where it has no such place, or more than one: another version, or another compiler's.
     """
-    mended, places = _READS_CONTROL_REGISTER.subn(lambda found: found[1] + _NO_OPERATION * 6 + found[3], program)
+    mended, places = _READS_CONTROL_REGISTER.subn(lambda match: match[1] + _NO_OPERATION * 6 + match[3], program)
     return mended if places == 1 else None
 
 

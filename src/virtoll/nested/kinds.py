@@ -233,4 +233,4 @@ VIRTUALBOX = NestedKind(
     suite="sid",
 )
 
-NESTED_HOSTS: dict[str, NestedKind] = {one.name: one for one in (XEN, XEN_HVM, XEN_PCI, KVM, VIRTUALBOX)}
+NESTED_HOSTS: dict[str, NestedKind] = {kind.name: kind for kind in (XEN, XEN_HVM, XEN_PCI, KVM, VIRTUALBOX)}

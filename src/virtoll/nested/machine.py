@@ -238,9 +238,10 @@ def _await(machine: NestedMachine, condition: object, awaited: str) -> None:
     except GuestError as error:
         ended = machine.process.poll() is not None
         assert machine.process.stderr is not None
-        said = machine.process.stderr.read() if ended else b""
+        complaints = machine.process.stderr.read() if ended else b""
         console = machine.console.read_bytes() if machine.console.exists() else b""
-        last = [line.strip() for line in (console + said).decode(errors="replace").splitlines() if line.strip()][-3:]
+        text = (console + complaints).decode(errors="replace")
+        last = [line.strip() for line in text.splitlines() if line.strip()][-3:]
         raise GuestError(f"{who} did not come up: {error}; it said last: {' / '.join(last) or 'nothing'}") from error
 
 

@@ -42,12 +42,12 @@ def with_libraries(tree: Path, programs: Sequence[str]) -> list[Path]:
     """The programs and every library that the tree's own dynamic linker would load for them."""
     linker = resolved(tree, tree / LINKER)
     places = ":".join(str(tree / place) for place in LIBRARIES)
-    found = {tree / LINKER: None, tree / "usr/lib/x86_64-linux-gnu/libgcc_s.so.1": None}
+    files = {tree / LINKER: None, tree / "usr/lib/x86_64-linux-gnu/libgcc_s.so.1": None}
     for name in programs:
         program = tree / name
         if not program.exists() and not program.is_symlink():
             raise ImageError(f"the nested host's program {name} is not in Debian's packages")
-        found[program] = None
+        files[program] = None
         real = program.resolve() if program.resolve().is_relative_to(tree) else program
         if not real.read_bytes().startswith(b"\x7fELF"):
             continue
@@ -55,5 +55,5 @@ def with_libraries(tree: Path, programs: Sequence[str]) -> list[Path]:
             if "=> not found" in line:
                 raise ImageError(f"the nested host's program {name} needs {line.split()[0]}, which no package has")
             if "=> /" in line:
-                found[Path(line.split("=> ")[1].split(" (")[0])] = None
-    return list(found)
+                files[Path(line.split("=> ")[1].split(" (")[0])] = None
+    return list(files)

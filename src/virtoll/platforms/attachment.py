@@ -93,7 +93,7 @@ def attach(network: GuestNetwork, parameters: Parameters) -> GuestNetwork:
 
 @contextlib.contextmanager
 def machine_ports(
-    network: Links, wanted: GuestNetwork, devices: Mapping[str, str], *, several_queues: bool = False
+    network: Links, guest_network: GuestNetwork, devices: Mapping[str, str], *, several_queues: bool = False
 ) -> Iterator[dict[str, Port]]:
     """The machine's end of each link, by the link's name, for as long as its monitor is being started.
 
@@ -102,11 +102,11 @@ def machine_ports(
     """
     ports: dict[str, Port] = {}
     try:
-        for link in wanted.links:
+        for link in guest_network.links:
             ports[link.name] = network.tap_port(link, devices.get(link.name), several_queues=several_queues)
         yield ports
     except GuestError:
-        network.remove(wanted)
+        network.remove(guest_network)
         raise
     finally:
         for descriptor in descriptors(ports):

@@ -133,10 +133,10 @@ class GuestRequest:
 
     def limits(self, *, memory: bool) -> Limits:
         """The cgroup's limits; ``memory`` only where the guest has no memory of its own that bounds it."""
-        given = Limits(self.memory_bytes if memory else self.own.memory_bytes, self.cpu_quota, self.cpus)
+        limits = Limits(self.memory_bytes if memory else self.own.memory_bytes, self.cpu_quota, self.cpus)
         if self.cpu_period_microseconds is not None:
-            given = replace(given, cpu_period_microseconds=self.cpu_period_microseconds)
-        return replace(given, cpu_weight=self.own.cpu_weight, disk=self.own.disk)
+            limits = replace(limits, cpu_period_microseconds=self.cpu_period_microseconds)
+        return replace(limits, cpu_weight=self.own.cpu_weight, disk=self.own.disk)
 
 
 class Guest(ABC):
@@ -244,12 +244,12 @@ class Platform(ABC, Generic[P_co]):
         self.parameters: Final = parameters
 
     @classmethod
-    def with_parameters(cls, given: object) -> Self:
+    def with_parameters(cls, parameters: object) -> Self:
         """The platform with these parameters: as a file has them, or as its model. It starts nothing.
 
         Raises pydantic's ``ValidationError`` for values that are not allowed, and for another platform's model.
         """
-        return cls(cls.parameter_model.model_validate(given))
+        return cls(cls.parameter_model.model_validate(parameters))
 
     @classmethod
     def how_to_get(cls, *, here: bool = True) -> str:
@@ -302,8 +302,8 @@ class Platform(ABC, Generic[P_co]):
 
     def find_program(self, name: str) -> Path | None:
         """The file of one of ``programs`` that its guests are started with here; None where it is missing."""
-        found = shutil.which(name)
-        return None if found is None else Path(found)
+        program = shutil.which(name)
+        return None if program is None else Path(program)
 
     @abstractmethod
     def probe(self, site: Site) -> Probe:

@@ -89,8 +89,8 @@ def enter(
     try:
         guest.wait_ready(request.deadline_seconds)
     except GuestStartError as error:
-        said = last_line(error.evidence["exec.txt"])
-        reported = f" (it said: {said[-300:]})" if said else ""
+        complaint = last_line(error.evidence["exec.txt"])
+        reported = f" (it said: {complaint[-300:]})" if complaint else ""
         raise GuestStartError(f"{error}{reported}", error.evidence) from error
     return guest
 
@@ -104,7 +104,7 @@ def bridged(host: GuestHost, link: Link, bridge: str) -> None:
 
 def name_of(host: GuestHost, request: GuestRequest) -> str:
     """What a guest is called on its host: with the lab's id, by which leftovers are found."""
-    return f"{host.lab_id}-{''.join(one if one.isalnum() else '-' for one in request.name)}"
+    return f"{host.lab_id}-{''.join(character if character.isalnum() else '-' for character in request.name)}"
 
 
 def quietly(host: CommandRunner, argv: Sequence[str], role: str) -> None:

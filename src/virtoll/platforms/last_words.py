@@ -39,5 +39,5 @@ def last_words(evidence: Mapping[str, bytes]) -> str | None:
 
 def with_last_words(sentence: str, evidence: Mapping[str, bytes]) -> str:
     """The sentence, with what the guest's console said last behind it."""
-    said = last_words(evidence)
-    return sentence if said is None else f"{sentence}; its console said last: {said}"
+    words = last_words(evidence)
+    return sentence if words is None else f"{sentence}; its console said last: {words}"

@@ -82,10 +82,10 @@ class Limited(OwnLimits, Attached):
 
 def limit(request: GuestRequest, parameters: Parameters) -> GuestRequest:
     """The request with the limits that a platform's parameters want; ``GuestError`` as ``OwnLimits.own_limits``."""
-    own = parameters.own_limits() if isinstance(parameters, OwnLimits) else Limits()
-    memory_bytes = request.memory_bytes if own.memory_bytes is None else own.memory_bytes
-    quota = request.cpu_quota if own.cpu_quota is None else own.cpu_quota
-    return replace(request, memory_bytes=memory_bytes, cpu_quota=quota, own=own)
+    limits = parameters.own_limits() if isinstance(parameters, OwnLimits) else Limits()
+    memory_bytes = request.memory_bytes if limits.memory_bytes is None else limits.memory_bytes
+    quota = request.cpu_quota if limits.cpu_quota is None else limits.cpu_quota
+    return replace(request, memory_bytes=memory_bytes, cpu_quota=quota, own=limits)
 
 
 def limits_held(request: GuestRequest, site: Site, pid: int) -> dict[str, str]:

@@ -62,8 +62,8 @@ class ManagedMachine(StartedGuest):
 
     def evidence(self) -> dict[str, bytes]:
         """The consoles, and what came over the agent's channel that was not the protocol."""
-        found = {"console.txt": bytes(self.agent.console)}
+        evidence = {"console.txt": bytes(self.agent.console)}
         for name, path in self.consoles.items():
             with contextlib.suppress(GuestError):
-                found[name] = self.host.read(path) + found.get(name, b"")
-        return found
+                evidence[name] = self.host.read(path) + evidence.get(name, b"")
+        return evidence

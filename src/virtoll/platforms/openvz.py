@@ -133,10 +133,10 @@ class OpenVz(Platform[OpenVzParameters]):
 
     def probe(self, site: Site) -> Probe:
         """Ask for the version and the kernel, then start a container without links."""
-        host, wanted = site.host, self.parameters
+        host, parameters = site.host, self.parameters
         try:
             version = host.run(["vzctl", "--version"], "probe").strip().splitlines()[0]
-            if wanted.tool == "prlctl":
+            if parameters.tool == "prlctl":
                 host.run(["prlctl", "list", "-a"], "probe")
         except GuestError as error:
             return self.without(error, host)
@@ -194,9 +194,9 @@ class OpenVz(Platform[OpenVzParameters]):
         """By vzctl: a private area out of the image as a template, which is there for the length of this only."""
         host, area = site.host, Path(self.parameters.area)
         numbers = map(str, range(self.parameters.first_ctid, 2**31))
-        ctid, role = next(one for one in numbers if one not in known), f"guest {request.name}"
+        ctid, role = next(number for number in numbers if number not in known), f"guest {request.name}"
         template, private, root = (
-            str(area / one) for one in (f"template/cache/{name}.tar", f"private/{name}", f"root/{name}")
+            str(area / place) for place in (f"template/cache/{name}.tar", f"private/{name}", f"root/{name}")
         )
         # By a name that is ours, should all end in the middle of ``create``: until then its number may be another's.
         ending.promise(["vzctl", "destroy", name], ["rm", "-rf", "--", private, f"{private}.tmp"])
@@ -236,13 +236,15 @@ class OpenVz(Platform[OpenVzParameters]):
 
     def _create_by_prlctl(self, request: GuestRequest, site: Site, name: str, ending: PromisedEnd) -> str:
         """By prlctl: a container of an installed template, into whose root the image is unpacked."""
-        host, role, wanted = site.host, f"guest {request.name}", self.parameters
+        host, role, parameters = site.host, f"guest {request.name}", self.parameters
         ending.promise(["prlctl", "stop", name, "--kill"], ["prlctl", "delete", name])
         host.run(
-            ["prlctl", "create", name, "--vmtype", "ct", "--ostemplate", str(wanted.ostemplate)], role, _CREATE_SECONDS
+            ["prlctl", "create", name, "--vmtype", "ct", "--ostemplate", str(parameters.ostemplate)],
+            role,
+            _CREATE_SECONDS,
         )
         mebibytes = ["--memsize", str(request.memory_bytes // 2**20), "--swap", "0"]
-        host.run(["prlctl", "set", name, *_cpu(request, wanted.cpu_units), *mebibytes], role)
+        host.run(["prlctl", "set", name, *_cpu(request, parameters.cpu_units), *mebibytes], role)
         shares = ["--bindmount_add", f"{request.data_folder}:{DATA_PATH}"] if request.data_folder is not None else []
         host.run(["vzctl", "set", name, "--capability", "net_admin:on", *_netifs(request), *shares, "--save"], role)
         host.run(["prlctl", "start", name], role, _CREATE_SECONDS)
@@ -280,7 +282,7 @@ def _cpu(request: GuestRequest, units: int) -> list[str]:
 def _netifs(request: GuestRequest) -> list[str]:
     """One veth pair a link: name and MAC address inside, name on the host."""
     links = request.network.links
-    return [word for one in links for word in ("--netif_add", f"{one.name},{one.guest_mac},{one.port_interface}")]
+    return [word for link in links for word in ("--netif_add", f"{link.name},{link.guest_mac},{link.port_interface}")]
 
 
 def _template_files() -> bytes:
@@ -305,7 +307,7 @@ def _mount_script(request: GuestRequest, root: str) -> bytes:
     ]
     if request.data_folder is not None:
         mounts.append(["--bind", str(request.data_folder), f"{root}{DATA_PATH}"])
-    lines = ["#!/bin/sh", "set -e", *(shlex.join(["mount", "-n", *one]) for one in mounts)]
+    lines = ["#!/bin/sh", "set -e", *(shlex.join(["mount", "-n", *mount]) for mount in mounts)]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -314,7 +316,7 @@ def _removal(ctid: str, configuration: str) -> list[list[str]]:
 
     One that ended by itself is still mounted: ``stop`` does nothing then. ``destroy`` renames the files.
     """
-    files = [f"{configuration}/{ctid}.{one}" for one in ("mount", "mount.destroyed", "conf.destroyed")]
+    files = [f"{configuration}/{ctid}.{suffix}" for suffix in ("mount", "mount.destroyed", "conf.destroyed")]
     vzctl = [["vzctl", "stop", ctid, "--fast"], ["vzctl", "umount", ctid], ["vzctl", "destroy", ctid]]
     return [*vzctl, ["rm", "-f", "--", *files]]
 
@@ -335,14 +337,14 @@ def containers(host: CommandRunner) -> dict[str, str]:
     """CTID and name of every container there; a CTID is a number, and a UUID where prlctl made the container."""
     every, fields = ["vzlist", "-a", "-H"], ["-o", "ctid,name"]
     try:
-        said = host.run([*every, "-t", *fields], "containers")
+        listing = host.run([*every, "-t", *fields], "containers")
     except CommandFailed as error:
         if _NONE in error.complaint:
             return {}
         if _NO_TRIM not in error.stderr:
             raise
-        said = host.run([*every, *fields], "containers")
-    rows = (line.split(None, 1) for line in said.splitlines() if line.strip())
+        listing = host.run([*every, *fields], "containers")
+    rows = (line.split(None, 1) for line in listing.splitlines() if line.strip())
     return {row[0]: row[1].strip() if len(row) > 1 else "-" for row in rows}
 
 

@@ -76,12 +76,12 @@ class StartedGuest(Guest):
             yield
         except GuestError as error:
             evidence = self.evidence()
-            said = with_last_words(str(error), evidence) if last_words else str(error)
+            sentence = with_last_words(str(error), evidence) if last_words else str(error)
             try:
                 self.stop()
             except GuestRemains as remains:
-                said = f"{said}; {remains}"
-            raise GuestStartError(said, evidence) from error
+                sentence = f"{sentence}; {remains}"
+            raise GuestStartError(sentence, evidence) from error
 
 
 @dataclass(kw_only=True)
@@ -126,11 +126,11 @@ class AgentGuest(StartedGuest):
 
     def evidence(self) -> dict[str, bytes]:
         """The console file, and what came over the agent's channel that was not the protocol."""
-        found = {"console.txt": bytes(self.agent.console)}
+        evidence = {"console.txt": bytes(self.agent.console)}
         with contextlib.suppress(OSError, GuestError):
-            said = self.host.read(self.console_file) if self.host else self.console_file.read_bytes()
-            found["console.txt"] = said + found["console.txt"]
-        return found
+            console = self.host.read(self.console_file) if self.host else self.console_file.read_bytes()
+            evidence["console.txt"] = console + evidence["console.txt"]
+        return evidence
 
     def host_processes(self) -> GuestProcesses | None:
         """The started process, what runs inside, the daemons that it shares, and its folder; None on another host."""

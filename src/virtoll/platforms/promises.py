@@ -25,7 +25,7 @@ _STEP_SECONDS = 120.0
 
 def promised(host: GuestHost, argv: list[str], end: Callable[[], object], *then: list[str]) -> Callable[[], None]:
     """``end``; or ``argv`` and ``then``, in this order, should the controller die before, or ``end`` fail."""
-    withdrawals = [host.guard(one) for one in reversed([argv, *then])]
+    withdrawals = [host.guard(command) for command in reversed([argv, *then])]
 
     def do() -> None:
         end()

@@ -110,12 +110,12 @@ class UserModeLinux(Platform[UmlParameters]):
 
     def depends_on(self) -> str | None:
         """The binary, the compiler for what old ones need, and the taps' device."""
-        found = []
+        files = []
         for path in (shutil.which(_BINARY), shutil.which("cc"), TUN_DEVICE):
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
-                found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode}")
-        return "; ".join([*found, *map(str, os.getgroups())])
+                files.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode}")
+        return "; ".join([*files, *map(str, os.getgroups())])
 
     @property
     def needs_kernel(self) -> bool:
@@ -282,8 +282,10 @@ def _environment(site: Site) -> list[str]:
 def _panic(evidence: dict[str, bytes]) -> str:
     """Why the kernel ended, from its console."""
     lines = evidence.get("console.txt", b"").decode(errors="replace").splitlines()
-    said = [line.strip() for line in lines if "panic" in line or "failed" in line] or [line for line in lines if line]
-    return f" (UML said: {said[-1].strip()})" if said else ""
+    complaints = [line.strip() for line in lines if "panic" in line or "failed" in line] or [
+        line for line in lines if line
+    ]
+    return f" (UML said: {complaints[-1].strip()})" if complaints else ""
 
 
 def _state(pid: int) -> str:
@@ -295,9 +297,9 @@ def _state(pid: int) -> str:
 
 def _having(field: str, other: int) -> list[int]:
     """The processes whose ``field`` (``TracerPid``, ``PPid``) is the process ``other``."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and f"\n{field}:\t{other}\n" in (entry / "status").read_text(errors="replace"):
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids

@@ -197,7 +197,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
 
     def _settings(self, request: GuestRequest, adapters: dict[str, str], uart: Path) -> list[str]:
         """``modifyvm``'s words: size, processor, UART, one adapter a link."""
-        wanted = self.parameters
+        parameters = self.parameters
         words = [
             "--memory",
             str(request.memory_bytes // _MIB),
@@ -208,9 +208,9 @@ class VirtualBox(Platform[VirtualBoxParameters]):
             "--hwvirtex",
             "on",
             "--nested-paging",
-            wanted.nested_paging,
+            parameters.nested_paging,
             "--paravirt-provider",
-            wanted.paravirt_provider,
+            parameters.paravirt_provider,
             "--graphicscontroller",
             "vboxvga",
             "--vram",
@@ -241,7 +241,7 @@ class VirtualBox(Platform[VirtualBoxParameters]):
                 f"--bridge-adapter{number}",
                 adapters[link.name],
                 f"--nic-type{number}",
-                wanted.nic,
+                parameters.nic,
                 f"--mac-address{number}",
                 link.guest_mac.replace(":", ""),
                 f"--nic-promisc{number}",
@@ -266,10 +266,10 @@ def _ask(host: GuestHost, argv: list[str], role: str) -> str:
     return host.run(argv, role, _STEP_SECONDS)
 
 
-def kernel_line(wanted: VirtualBoxParameters, *, root: bool, data: bool) -> str:
+def kernel_line(parameters: VirtualBoxParameters, *, root: bool, data: bool) -> str:
     """The kernel's command line; ``root``: that is on a CD-ROM, ``data``: the data directory's disk is there."""
     drives = drive_words(root=_ROOT if root else None, data=_DATA if data else None)
-    return " ".join([_LINE, *drives, *kernel_words(wanted, data=data)])
+    return " ".join([_LINE, *drives, *kernel_words(parameters, data=data)])
 
 
 def _attach(do: Any, name: str, controller: str, port: int, kind: str, medium: Path) -> None:
@@ -293,13 +293,13 @@ def _data_medium(host: GuestHost, folder: Path, disk: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _adapters(host: GuestHost, network: Links | None, wanted: GuestNetwork) -> Iterator[dict[str, str]]:
+def _adapters(host: GuestHost, network: Links | None, guest_network: GuestNetwork) -> Iterator[dict[str, str]]:
     """By link's name, what its NIC is bridged to: one end of a veth pair, without offloads, which it would pass on."""
     made: dict[str, str] = {}
     with contextlib.ExitStack() as undo:
         if network is not None:
-            undo.callback(network.remove, wanted)
-            for link in wanted.links:
+            undo.callback(network.remove, guest_network)
+            for link in guest_network.links:
                 made[link.name] = undo.enter_context(_adapter(host, network, link))
         yield made
 
@@ -317,14 +317,14 @@ def _adapter(host: GuestHost, network: Links, link: Link) -> Iterator[str]:
                 f"{line}\n"
                 for line in (
                     f"link add {inner} mtu {link.mtu_bytes} type veth peer name {outer} mtu {link.mtu_bytes}",
-                    *(f"link set {one} addrgenmode none" for one in (inner, outer)),
+                    *(f"link set {interface} addrgenmode none" for interface in (inner, outer)),
                     f"link set {outer} master {bridge} up",
                     f"link set {inner} up",
                 )
             ).encode(),
         )
         for name in (inner, outer):
-            host.run(["ethtool", "-K", name, *(word for one in _OFFLOADS for word in (one, "off"))], "adapter")
+            host.run(["ethtool", "-K", name, *(word for offload in _OFFLOADS for word in (offload, "off"))], "adapter")
         yield inner
     finally:
         with contextlib.suppress(GuestError):
@@ -351,7 +351,7 @@ def remove_leftovers(host: CommandRunner, alive: frozenset[str] = frozenset()) -
 def machines(host: CommandRunner) -> list[tuple[str, str]]:
     """The machines that run there, of whatever user and settings folder: process and name."""
     lines = host.run(["ps", "axww"], "machines").splitlines()
-    return [(line.split()[0], found[1]) for line in lines if (found := _MACHINE.search(line)) is not None]
+    return [(line.split()[0], match[1]) for line in lines if (match := _MACHINE.search(line)) is not None]
 
 
 def _end_machine(host: GuestHost, do: Callable[..., str], name: str, folder: Path) -> None:
@@ -360,10 +360,10 @@ def _end_machine(host: GuestHost, do: Callable[..., str], name: str, folder: Pat
     It cannot be unregistered until its session is unlocked, a moment after it has gone off. One that does not go off
     when it is told to is killed.
     """
-    told = itertools.count()
+    attempts = itertools.count()
 
     def running() -> list[str]:
-        return [pid for pid, one in machines(host) if one == name]
+        return [pid for pid, machine in machines(host) if machine == name]
 
     def left() -> str:
         there = running() or host.run(["find", str(folder), "-name", f"{name}.vbox"], "end").strip()
@@ -371,7 +371,7 @@ def _end_machine(host: GuestHost, do: Callable[..., str], name: str, folder: Pat
 
     def end() -> None:
         for pid in running():
-            if next(told) < _TOLD:
+            if next(attempts) < _TOLD:
                 do("controlvm", name, "poweroff")
             else:
                 host.run(["kill", "-KILL", pid], "end")
@@ -385,8 +385,8 @@ def _pin(host: GuestHost, name: str, cpus: tuple[int, ...]) -> None:
 
     Twice, for those that a thread made which was not pinned yet.
     """
-    found = [pid for pid, running in machines(host) if running == name]
-    if not found:
+    pids = [pid for pid, running in machines(host) if running == name]
+    if not pids:
         raise GuestError(f"{name} cannot be pinned: {host.name} shows no VBoxHeadless of that name")
     for _ in range(2):
-        host.run(["taskset", "-acp", ",".join(map(str, cpus)), found[0]], "pinning")
+        host.run(["taskset", "-acp", ",".join(map(str, cpus)), pids[0]], "pinning")

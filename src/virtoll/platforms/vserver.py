@@ -172,9 +172,9 @@ class Vserver(Platform[VserverParameters]):
         if request.data_folder is not None:
             mounts.append(f"{request.data_folder} {DATA_PATH} none bind,rw 0 0")
         files = {
-            "fstab": "".join(f"{one}\n" for one in mounts),
+            "fstab": "".join(f"{mount}\n" for mount in mounts),
             "spaces/net": "",
-            "bcapabilities": "".join(f"{one}\n" for one in _CAPABILITIES),
+            "bcapabilities": "".join(f"{capability}\n" for capability in _CAPABILITIES),
             "cgroup/memory.limit_in_bytes": f"{request.memory_bytes}\n",
         }
         if request.cpus:

@@ -30,7 +30,7 @@ def types_of(of: Rows) -> dict[str, str]:
         ValueKind.ANSWER: "boolean",
         ValueKind.LIST: "object",
     }
-    return {one.name: types[one.kind] for one in ROWS[of].columns}
+    return {column.name: types[column.kind] for column in ROWS[of].columns}
 
 
 def units_of(of: Rows) -> dict[str, str]:
@@ -39,8 +39,8 @@ def units_of(of: Rows) -> dict[str, str]:
     from virtoll.report.table import ValueKind
 
     words = {"`unit`": "as the column unit says", "share": "share of the baseline's performance"}
-    numbers = (one for one in ROWS[of].columns if one.kind is ValueKind.NUMBER)
-    return {one.name: words.get(one.unit, one.unit) for one in numbers if one.unit}
+    numbers = (column for column in ROWS[of].columns if column.kind is ValueKind.NUMBER)
+    return {column.name: words.get(column.unit, column.unit) for column in numbers if column.unit}
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], of: Rows, run: str) -> pd.DataFrame:

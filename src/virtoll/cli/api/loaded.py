@@ -33,17 +33,17 @@ def load(run: str | Path = "latest", *others: str | Path) -> Run | Runs:
     """
     if others:
         return load_all(run, *others)
-    found = found_run(str(run))
-    return Run(found.folder, found)
+    location = found_run(str(run))
+    return Run(location.folder, location)
 
 
 class Run:
     """One run: what was measured, and what the analysis says of it. Each part is read or computed once."""
 
-    def __init__(self, folder: Path, found: FoundRun | None = None) -> None:
-        """``folder``: the run's; ``found``: how ``load`` found it."""
+    def __init__(self, folder: Path, location: FoundRun | None = None) -> None:
+        """``folder``: the run's; ``location``: how ``load`` found it."""
         self.folder = folder
-        self._found = found or FoundRun(folder)
+        self._found = location or FoundRun(folder)
 
     def __repr__(self) -> str:
         """The run as it can be loaded again."""
@@ -69,7 +69,7 @@ class Run:
     @property
     def trials(self) -> tuple[TrialRecord, ...]:
         """Every trial that has ended, as it was stored, in the run's order; warm-ups too."""
-        return tuple(sorted(self.analysis.data.every_trial, key=lambda one: one.trial))
+        return tuple(sorted(self.analysis.data.every_trial, key=lambda record: record.trial))
 
     @property
     def medians(self) -> Mapping[tuple[str, Task], CellSummary]:
@@ -100,7 +100,7 @@ class Run:
         if of == "trials":
             from virtoll.runfolder.parameters import canonical_text
 
-            rows = [{**one, "parameters": canonical_text(one["parameters"])} for one in rows]
+            rows = [{**row, "parameters": canonical_text(row["parameters"])} for row in rows]
         return frame_of(rows, of, self.folder.name)
 
     @overload

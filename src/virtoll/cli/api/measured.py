@@ -15,7 +15,7 @@ from virtoll.cli.folders import new_folder
 from virtoll.errors import Interrupted, ThresholdMissed, ThresholdNotTold, UsageError, VirtollError
 from virtoll.system.python import isolated
 
-_KINDS: Final = {one.exit_code: one for one in (UsageError, Interrupted)}
+_KINDS: Final = {error.exit_code: error for error in (UsageError, Interrupted)}
 _ENDED: Final = (0, ThresholdMissed.exit_code, ThresholdNotTold.exit_code)
 _SIGN: Final = "virtoll: "
 
@@ -50,11 +50,11 @@ def run(
     with tempfile.TemporaryFile() as complaints:
         code = _ended([*words, "--", str(experiment)], complaints.fileno(), progress or (lambda _: None))
         complaints.seek(0)
-        said = complaints.read().decode(errors="replace").splitlines()
+        lines = complaints.read().decode(errors="replace").splitlines()
     if code not in _ENDED:
-        sentence = next((line.removeprefix(_SIGN) for line in reversed(said) if line.startswith(_SIGN)), "")
+        sentence = next((line.removeprefix(_SIGN) for line in reversed(lines) if line.startswith(_SIGN)), "")
         raise _KINDS.get(code, VirtollError)(
-            sentence or f"the measuring process ended with {code}: {said[-1] if said else 'it said nothing'}"
+            sentence or f"the measuring process ended with {code}: {lines[-1] if lines else 'it said nothing'}"
         )
     return load(folder)
 

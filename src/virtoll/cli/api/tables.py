@@ -69,10 +69,10 @@ class Runs:
     @cached_property
     def _gathered(self) -> Gathered:
         """Found and read at the first question; what is left out is told once."""
-        found = gather(self._places, lambda _: None)
-        for sentence in found.left_out:
+        gathered = gather(self._places, lambda _: None)
+        for sentence in gathered.left_out:
             warnings.warn(sentence, stacklevel=4)
-        return found
+        return gathered
 
 
 def load_all(*places: str | Path) -> Runs:
@@ -80,8 +80,8 @@ def load_all(*places: str | Path) -> Runs:
 
     Raises ``UsageError`` where there is no such run; what is in a run is read when a table is asked for.
     """
-    named = [str(one) for one in places]
-    runs = [one for one in named if exported(one) is None]
+    named = [str(place) for place in places]
+    runs = [place for place in named if exported(place) is None]
     if runs or not named:
         folders_of(runs)
     return Runs(named)

@@ -21,8 +21,8 @@ from virtoll.host.observe.throttling import Throttling
 from virtoll.runfolder.explain_records import CounterReading
 
 OBSERVERS: dict[str, type[CounterObserver]] = {
-    one.name: one
-    for one in (
+    observer.name: observer
+    for observer in (
         PlatformCounters,
         KvmExits,
         Throttling,
@@ -46,20 +46,23 @@ class Observation:
 
     def read(self) -> CounterReading:
         """All counters, at about one moment."""
-        counted = [one.read() for one in self.observers]
+        counted = [observer.read() for observer in self.observers]
         return CounterReading(time.monotonic_ns(), {name: value for each in counted for name, value in each.items()})
 
     def read_again(self, before: CounterReading) -> CounterReading:
         """All counters after ``before``, in the opposite order: who reads first then is the last now."""
         began_ns = time.monotonic_ns()
-        counted = [one.read_again(before.counted) for one in reversed(self.observers)]
-        found = {name: value for each in reversed(counted) for name, value in each.items()}
-        return CounterReading(began_ns, found)
+        counted = [observer.read_again(before.counted) for observer in reversed(self.observers)]
+        counters = {name: value for each in reversed(counted) for name, value in each.items()}
+        return CounterReading(began_ns, counters)
 
     @property
     def uncounted(self) -> dict[str, str]:
         """Why a counter is missing, by its name or by its observer's."""
-        return {**self.unavailable, **{name: why for one in self.observers for name, why in one.uncounted.items()}}
+        return {
+            **self.unavailable,
+            **{name: why for observer in self.observers for name, why in observer.uncounted.items()},
+        }
 
 
 @contextlib.contextmanager
@@ -67,15 +70,15 @@ def observing(watched: Watched) -> Iterator[Observation]:
     """The observers of a guest, opened for the length of the context."""
     unavailable: dict[str, str] = {} if watched.processes else {"host": _ELSEWHERE}
     with contextlib.ExitStack() as opened:
-        found = []
+        observers = []
         for name, kind in OBSERVERS.items():
-            one = kind(watched)
-            if not one.applies():
+            observer = kind(watched)
+            if not observer.applies():
                 continue
-            reason = one.available()
+            reason = observer.available()
             if reason is None:
-                opened.callback(one.close)
-                found.append(one)
+                opened.callback(observer.close)
+                observers.append(observer)
             else:
                 unavailable[name] = reason
-        yield Observation(tuple(found), unavailable)
+        yield Observation(tuple(observers), unavailable)

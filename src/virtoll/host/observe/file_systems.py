@@ -14,17 +14,17 @@ _SIGN = {"tracefs": "events", "debugfs": "kvm"}
 
 def kernel_file_system(kind: Literal["tracefs", "debugfs"], watched: Watched) -> Path:
     """Where it is mounted, or is now, below the lab's own scratch; ``GuestError`` where it may not be."""
-    own = watched.scratch / kind
-    for place in (watched.root / _USUAL[kind], own):
+    mount_point = watched.scratch / kind
+    for place in (watched.root / _USUAL[kind], mount_point):
         if (place / _SIGN[kind]).is_dir():
             return place
     if watched.run is None:
         raise GuestError(f"{kind} is not mounted on this host")
     try:
-        own.mkdir(parents=True, exist_ok=True)
-        watched.run(["mount", "-t", kind, kind, str(own)], "observe")
+        mount_point.mkdir(parents=True, exist_ok=True)
+        watched.run(["mount", "-t", kind, kind, str(mount_point)], "observe")
     except (GuestError, OSError) as error:
         raise GuestError(f"{kind} cannot be mounted ({error}); run as root, on a kernel that has it") from error
-    if not (own / _SIGN[kind]).is_dir():
+    if not (mount_point / _SIGN[kind]).is_dir():
         raise GuestError(f"{kind} of this kernel has no {_SIGN[kind]}")
-    return own
+    return mount_point

@@ -26,11 +26,11 @@ def handed_in() -> Iterator[tuple[dict[str, str], tuple[int, ...]]]:
 
 def host_proc() -> Path | None:
     """Inside: where the host's /proc is; None where the lab was not given it."""
-    given = os.environ.get(HOST_PROC_VARIABLE)
-    if given is None:
+    descriptor = os.environ.get(HOST_PROC_VARIABLE)
+    if descriptor is None:
         return None
-    os.set_inheritable(int(given), False)
-    return Path(f"/proc/{os.getpid()}/fd/{given}")
+    os.set_inheritable(int(descriptor), False)
+    return Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
 
 def host_pid(proc: Path, pid: int) -> int | None:
@@ -48,5 +48,5 @@ def host_pid(proc: Path, pid: int) -> int | None:
         return None
     finally:
         os.close(descriptor)
-    found = next((line.split()[1] for line in text.splitlines() if line.startswith("Pid:")), "-1")
-    return int(found) if int(found) > 0 else None
+    number = next((line.split()[1] for line in text.splitlines() if line.startswith("Pid:")), "-1")
+    return int(number) if int(number) > 0 else None

@@ -38,9 +38,9 @@ class KernelThreads(CounterObserver):
         if not self._shown():
             return "the host's /proc shows no thread of the kernel: Virtoll is in a PID namespace of its own"
         for interface in self.watched.interfaces:
-            own = sorted(number for name, number in map(self._napi, self._threads) if name == interface)
+            numbers = sorted(number for name, number in map(self._napi, self._threads) if name == interface)
             # An interface's threads are made by one write and numbered in a row.
-            if own and own[-1] - own[0] + 1 != len(own):
+            if numbers and numbers[-1] - numbers[0] + 1 != len(numbers):
                 return f"several labs have an interface {interface} just now, whose threads are not told apart"
         return None
 
@@ -64,14 +64,14 @@ class KernelThreads(CounterObserver):
             return ()
         pids = {pid for guest in self.watched.processes for pid in pids_of(guest)}
         workers = {f"vhost-{host_pid(proc, pid)}" for pid in pids}
-        found = []
+        threads = []
         for thread in numbered(proc):
             name = self._name(thread)
             link, _ = self._napi(thread) if name.startswith("napi/") else ("", 0)
             mine = link in self.watched.interfaces and self._started(thread) >= self.watched.since_ticks
             if mine or name in workers:
-                found.append(thread)
-        return tuple(found)
+                threads.append(thread)
+        return tuple(threads)
 
     def _folder(self, thread: int) -> Path:
         return (self.watched.host_proc or self.watched.proc) / str(thread)

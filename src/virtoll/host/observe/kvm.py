@@ -39,16 +39,16 @@ class KvmExits(CounterObserver):
         except GuestError as error:
             return str(error)
         numbers = [host_pid(host_proc, pid) for pid in self._machines()]
-        self._folders = tuple(one for number in numbers for one in sorted((debugfs / "kvm").glob(f"{number}-*")))
+        self._folders = tuple(folder for number in numbers for folder in sorted((debugfs / "kvm").glob(f"{number}-*")))
         return None if self._folders else f"{debugfs}/kvm has no folder of its machine"
 
     def read(self) -> dict[str, int]:
         """Sums over its machines."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for folder in self._folders:
             for name, count in exits(folder).items():
-                found[name] = found.get(name, 0) + count
-        return found
+                counts[name] = counts.get(name, 0) + count
+        return counts
 
     def _machines(self) -> list[int]:
         pids = {pid for guest in self.watched.processes for pid in pids_of(guest)}
@@ -67,9 +67,9 @@ def exits(folder: Path) -> dict[str, int]:
 
     x86 names them ``io_exits``, Arm ``wfi_exit_stat`` and ``mmio_exit_kernel``.
     """
-    found = {}
+    counts = {}
     for file in sorted({*folder.glob("*exits"), *folder.glob("*_exit_*")}):
         numbers = read_numbers([file])
         if numbers is not None:
-            found[f"kvm:{file.name.replace('_', ' ')}"] = numbers[0]
-    return found
+            counts[f"kvm:{file.name.replace('_', ' ')}"] = numbers[0]
+    return counts

@@ -29,14 +29,14 @@ class MachineCounters(CounterObserver):
 
     def read(self) -> dict[str, int]:
         """Sums over the guest's CPUs."""
-        found = {f"softirqs:{name}": count for name, count in self._table("softirqs").items()}
-        found |= {f"interrupts:{name}": count for name, count in self._table("interrupts").items()}
-        wanted = {f"cpu{cpu}" for cpu in self.watched.cpus}
+        counters = {f"softirqs:{name}": count for name, count in self._table("softirqs").items()}
+        counters |= {f"interrupts:{name}": count for name, count in self._table("interrupts").items()}
+        cpus = {f"cpu{cpu}" for cpu in self.watched.cpus}
         for line in (read_text(self.watched.proc / "stat") or "").splitlines():
             name, *words = line.split()
-            for place, counter in _TIMES.items() if name in wanted and len(words) > max(_TIMES) else ():
-                found[counter] = found.get(counter, 0) + int(words[place]) * _TICK_NS
-        return found
+            for place, counter in _TIMES.items() if name in cpus and len(words) > max(_TIMES) else ():
+                counters[counter] = counters.get(counter, 0) + int(words[place]) * _TICK_NS
+        return counters
 
     def _table(self, name: str) -> dict[str, int]:
         """A table with a column for each CPU; interrupts are called what they are, and not by number."""
@@ -44,7 +44,7 @@ class MachineCounters(CounterObserver):
         if not lines:
             return {}
         columns = [place for place, head in enumerate(lines[0].split()) if head in self._heads]
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for line in lines[1:]:
             label, _, rest = line.partition(":")
             words = rest.split()
@@ -53,8 +53,8 @@ class MachineCounters(CounterObserver):
                 continue  # a count of no CPU, such as ERR
             named = " ".join(words[width:]).removesuffix(_INTERRUPTS)
             kind = label.strip() if not named else named.split()[-1] if label.strip().isdigit() else named
-            found[kind] = found.get(kind, 0) + sum(int(words[place]) for place in columns)
-        return found
+            counts[kind] = counts.get(kind, 0) + sum(int(words[place]) for place in columns)
+        return counts
 
     @property
     def _heads(self) -> set[str]:

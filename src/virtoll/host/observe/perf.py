@@ -106,7 +106,7 @@ class PerfCounters(CounterObserver):
 
     def read(self) -> dict[str, int]:
         """The sums of each event; one that shared its hardware counter with others is left out."""
-        found = {}
+        sums = {}
         for name, descriptors in self._opened.items():
             total = 0
             for descriptor in descriptors:
@@ -115,8 +115,8 @@ class PerfCounters(CounterObserver):
                     self.uncounted[name] = "the processor has fewer counters than others want just now"
                 total += count
             if name not in self.uncounted:
-                found[name] = total
-        return found
+                sums[name] = total
+        return sums
 
     def close(self) -> None:
         """Close all events."""
@@ -157,7 +157,7 @@ class PerfCounters(CounterObserver):
 
     def _threads(self) -> set[int]:
         pids = {pid for guest in self.watched.processes for pid in pids_of(guest)}
-        return {one for pid in pids for one in numbered(self.watched.proc / str(pid) / "task")}
+        return {thread for pid in pids for thread in numbered(self.watched.proc / str(pid) / "task")}
 
     def _number(self, event: Event) -> int:
         if not event.tracepoint:

@@ -38,8 +38,8 @@ class PlatformCounters(CounterObserver):
 
     def read_again(self, before: Mapping[str, int]) -> dict[str, int]:
         """Without the blocks where all were dropped meanwhile: those that are there were translated since."""
-        found = self.read()
-        if found.get(_FLUSHES) != before.get(_FLUSHES):
+        counters = self.read()
+        if counters.get(_FLUSHES) != before.get(_FLUSHES):
             self.uncounted["translated_blocks"] = "the emulator dropped all that it had translated meanwhile"
-            found.pop("translated_blocks", None)
-        return found
+            counters.pop("translated_blocks", None)
+        return counters

@@ -37,15 +37,19 @@ class ProcessCounters(CounterObserver):
 
     def available(self) -> str | None:
         """Where its processes can be seen."""
-        missing = [one.started for one in self.watched.processes if not (self.watched.proc / str(one.started)).is_dir()]
+        missing = [
+            process.started
+            for process in self.watched.processes
+            if not (self.watched.proc / str(process.started)).is_dir()
+        ]
         return f"process {missing[0]} of the guest is not in {self.watched.proc}" if missing else None
 
     def read(self) -> dict[str, int]:
         """Sums over all processes and threads that are there now."""
-        found: dict[str, int] = {}
+        counters: dict[str, int] = {}
 
         def add(name: str, value: int) -> None:
-            found[name] = found.get(name, 0) + value
+            counters[name] = counters.get(name, 0) + value
 
         threads, reaped = set(), 0
         for pid in {pid for guest in self.watched.processes for pid in pids_of(guest)}:
@@ -65,18 +69,18 @@ class ProcessCounters(CounterObserver):
                     add(_IO[key], value)
             threads |= {(pid, thread) for thread in self._read_threads(folder / "task", add)}
         self._threads, self._reaped = frozenset(threads), reaped
-        return found
+        return counters
 
     def read_again(self, before: Mapping[str, int]) -> dict[str, int]:
         """Without the threads' counters where a thread has ended meanwhile."""
         del before
         threads, reaped = self._threads, self._reaped
-        found = self.read()
+        counters = self.read()
         if not threads <= self._threads or reaped != self._reaped:
             reason = "threads or processes of the guest ended meanwhile, and took their own counts along"
             self.uncounted.update(dict.fromkeys(_OF_THREADS, reason))
-            found = {name: value for name, value in found.items() if name not in _OF_THREADS}
-        return found
+            counters = {name: value for name, value in counters.items() if name not in _OF_THREADS}
+        return counters
 
     def _read_threads(self, tasks: Path, add: _Add) -> list[int]:
         """Add what each thread counts; their numbers."""

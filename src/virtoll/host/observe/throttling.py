@@ -24,7 +24,7 @@ class Throttling(CounterObserver):
     def applies(self) -> bool:
         """Where some group of the guest has a quota."""
         try:
-            return any(limits_of(one).cpu_quota is not None for one in self._memberships())
+            return any(limits_of(membership).cpu_quota is not None for membership in self._memberships())
         except GuestError:
             return True  # then it says why it cannot be told
 
@@ -41,11 +41,11 @@ class Throttling(CounterObserver):
 
     def read(self) -> dict[str, int]:
         """Sums over the groups that the guest's processes are in."""
-        found: dict[str, int] = {}
+        counters: dict[str, int] = {}
         for folder in self._folders():
             for name, count in throttled(folder).items():
-                found[name] = found.get(name, 0) + count
-        return found
+                counters[name] = counters.get(name, 0) + count
+        return counters
 
     def _memberships(self) -> set[str]:
         pids = {pid for guest in self.watched.processes for pid in pids_of(guest)}
@@ -53,15 +53,17 @@ class Throttling(CounterObserver):
 
     def _folders(self) -> set[Path]:
         layout = detect()
-        return {place for one in self._memberships() if (place := folder_of(one, "cpu", layout)) is not None}
+        return {
+            place for membership in self._memberships() if (place := folder_of(membership, "cpu", layout)) is not None
+        }
 
 
 def throttled(folder: Path) -> dict[str, int]:
     """The counters of one group's folder, of either version; empty where it has none."""
     table = read_table(folder / "cpu.stat")
-    found = {"throttled_periods": table["nr_throttled"]} if "nr_throttled" in table else {}
+    counters = {"throttled_periods": table["nr_throttled"]} if "nr_throttled" in table else {}
     if "throttled_usec" in table:
-        found["throttled_ns"] = table["throttled_usec"] * 1000
+        counters["throttled_ns"] = table["throttled_usec"] * 1000
     elif "throttled_time" in table:
-        found["throttled_ns"] = table["throttled_time"]
-    return found
+        counters["throttled_ns"] = table["throttled_time"]
+    return counters

@@ -55,8 +55,8 @@ class AlteredAgent:
 
     def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """The real agent's reply, altered."""
-        asked = request.but(ip_forward=False) if self._is_routing(request) else request
-        reply = self.real.ask(asked, deadline_seconds)
+        real_request = request.but(ip_forward=False) if self._is_routing(request) else request
+        reply = self.real.ask(real_request, deadline_seconds)
         if isinstance(reply, RunReply):
             altered = reply.but(guest=self._by_wrong_clock(reply.guest))
             return request.read_reply(altered.to_json(), "an altered agent")

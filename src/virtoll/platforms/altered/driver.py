@@ -39,24 +39,24 @@ P = TypeVar("P", bound=AlteredParameters)
 class AlteredGuest(Guest):
     """A real guest behind an agent that may not tell the truth, with links and a router that may not be right."""
 
-    def __init__(self, real: Guest, wanted: AlteredParameters, request: GuestRequest, site: Site) -> None:
-        self._real, self._request, self._wanted = real, request, wanted
+    def __init__(self, real: Guest, parameters: AlteredParameters, request: GuestRequest, site: Site) -> None:
+        self._real, self._request, self._wanted = real, request, parameters
         self._undo = contextlib.ExitStack()
-        step_ns = wanted.reported_clock_step_milliseconds * 1_000_000
-        altered = AlteredAgent(real.agent, wanted.reported_clock_rate, step_ns)
-        if wanted.forwards_by_program:
+        step_ns = parameters.reported_clock_step_milliseconds * 1_000_000
+        altered = AlteredAgent(real.agent, parameters.reported_clock_rate, step_ns)
+        if parameters.forwards_by_program:
             altered.configured, altered.kernel_forwards = self._forward, False
         self.agent: Caller = altered
         self.peer, self.attachment, self.network, self.flushes = real.peer, real.attachment, real.network, real.flushes
         self.spawned_monotonic_ns, self.ready_monotonic_ns = real.spawned_monotonic_ns, real.ready_monotonic_ns
         self.executed_monotonic_ns = real.executed_monotonic_ns
         try:
-            if wanted.link_mbit:
-                shape = Shape(rate_bits_per_second=wanted.link_mbit * 1_000_000)
+            if parameters.link_mbit:
+                shape = Shape(rate_bits_per_second=parameters.link_mbit * 1_000_000)
                 for link in request.network.traffic:
                     self._undo.enter_context(site.local_ports.shaped(link, shape))
-            if isinstance(wanted, AlteredMachineParameters):
-                self._alter_machine(wanted)
+            if isinstance(parameters, AlteredMachineParameters):
+                self._alter_machine(parameters)
         except GuestError:
             self.stop()
             raise
@@ -90,22 +90,24 @@ class AlteredGuest(Guest):
         """The real one's."""
         return self._real.own_counters()
 
-    def _alter_machine(self, wanted: AlteredMachineParameters) -> None:
-        if wanted.clock_rate != 1:
-            parts = round((wanted.clock_rate - 1) * 1_000_000)
+    def _alter_machine(self, parameters: AlteredMachineParameters) -> None:
+        if parameters.clock_rate != 1:
+            parts = round((parameters.clock_rate - 1) * 1_000_000)
             _execute(self._real.agent, [_AGENT, "clock-rate", str(parts)])
-        if wanted.disk_mib_per_second and isinstance(self._real, QemuGuest):
-            self._real.limit_data_disk(wanted.disk_mib_per_second << 20)
+        if parameters.disk_mib_per_second and isinstance(self._real, QemuGuest):
+            self._real.limit_data_disk(parameters.disk_mib_per_second << 20)
 
     def _forward(self, request: NetworkRequest, reply: NetworkReply) -> None:
         """Start the program that forwards from the first source's link to the sink's."""
-        names = {one.mac: state.name for one, state in zip(request.interfaces, reply.interfaces, strict=True)}
-        source, sink, wanted = self._request.network.sources[0], self._request.network.sink, self._wanted
+        names = {
+            interface.mac: state.name for interface, state in zip(request.interfaces, reply.interfaces, strict=True)
+        }
+        source, sink, parameters = self._request.network.sources[0], self._request.network.sink, self._wanted
         argv = [
             *(_AGENT, "wire", "forward", "--from", names[source.guest_mac], "--to", names[sink.guest_mac]),
             *("--source-mac", sink.guest_mac, "--destination-mac", sink.peer_mac),
-            *("--drop-every", str(wanted.drop_every), "--duplicate-every", str(wanted.duplicate_every)),
-            *("--swap-every", str(wanted.swap_every), "--delay-us", str(wanted.delay_microseconds)),
+            *("--drop-every", str(parameters.drop_every), "--duplicate-every", str(parameters.duplicate_every)),
+            *("--swap-every", str(parameters.swap_every), "--delay-us", str(parameters.delay_microseconds)),
         ]
         self._real.agent.ask(SpawnRequest(name=_PROGRAM, argv=tuple(argv), output=_OUTPUT))
         self._undo.callback(self._end_program)
@@ -121,8 +123,8 @@ class AlteredGuest(Guest):
 def _execute(agent: Caller, argv: Sequence[str]) -> None:
     done = agent.ask(ExecRequest(argv=tuple(argv), timeout_ns=_PROGRAM_NS, limit_bytes=1 << 16))
     if done.status != 0:
-        said = done.stderr.decode(errors="replace").strip() or f"exit code {done.status}"
-        raise GuestError(f"{' '.join(argv)}: {said}")
+        complaint = done.stderr.decode(errors="replace").strip() or f"exit code {done.status}"
+        raise GuestError(f"{' '.join(argv)}: {complaint}")
 
 
 class _Altered(Platform[P]):
@@ -153,17 +155,17 @@ class _Altered(Platform[P]):
 
     def start(self, request: GuestRequest, site: Site) -> AlteredGuest:
         """Start the real guest by another request, and alter it."""
-        wanted = self.parameters
-        given = request
-        if isinstance(wanted, AlteredMachineParameters):
-            given = replace(given, memory_bytes=round(request.memory_bytes * wanted.memory_share))
-        if wanted.more_vcpus:
-            vcpus = request.vcpus + wanted.more_vcpus
-            given = replace(given, vcpus=vcpus, cpus=_more_cpus(request.cpus, vcpus))
-        if wanted.cpu_share < 1:
-            quota = wanted.cpu_share * request.vcpus
-            given = replace(given, cpu_quota=quota, cpu_period_microseconds=_QUOTA_PERIOD_MICROSECONDS)
-        return AlteredGuest(self._platform().start(given, site), wanted, request, site)
+        parameters = self.parameters
+        real_request = request
+        if isinstance(parameters, AlteredMachineParameters):
+            real_request = replace(real_request, memory_bytes=round(request.memory_bytes * parameters.memory_share))
+        if parameters.more_vcpus:
+            vcpus = request.vcpus + parameters.more_vcpus
+            real_request = replace(real_request, vcpus=vcpus, cpus=_more_cpus(request.cpus, vcpus))
+        if parameters.cpu_share < 1:
+            quota = parameters.cpu_share * request.vcpus
+            real_request = replace(real_request, cpu_quota=quota, cpu_period_microseconds=_QUOTA_PERIOD_MICROSECONDS)
+        return AlteredGuest(self._platform().start(real_request, site), parameters, request, site)
 
     def _platform(self) -> NetworkNamespace | QemuTcg:
         return self.real.with_parameters({})

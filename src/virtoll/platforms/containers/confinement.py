@@ -68,7 +68,7 @@ class Confined(Limited):
 
 def read_only_paths() -> list[str]:
     """What a confined guest may read and not write: all settings of the kernel but its own network's."""
-    settings = sorted(str(one) for one in _SETTINGS.iterdir() if one.name != "net")
+    settings = sorted(str(entry) for entry in _SETTINGS.iterdir() if entry.name != "net")
     return ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sysrq-trigger", *settings]
 
 

@@ -73,11 +73,11 @@ class Daemon:
 
     def processes(self) -> tuple[tuple[str, int], ...]:
         """The daemon and its containerd, which is in a session of its own, by name, as far as they live."""
-        own = [("dockerd", self.process.pid)] if self.process.poll() is None else []
+        processes = [("dockerd", self.process.pid)] if self.process.poll() is None else []
         with contextlib.suppress(OSError, ValueError):
             text = (self.folder / "exec/containerd/containerd.pid").read_text(encoding="ascii")
-            own.append(("containerd", int(text)))
-        return tuple(own)
+            processes.append(("containerd", int(text)))
+        return tuple(processes)
 
     def end(self) -> None:
         """End it and its containerd."""
@@ -134,8 +134,8 @@ def _start_daemon(site: Site) -> Daemon:
         ended = _has_ended(process)
         daemon.end()
         if ended:  # what a client says of that is that it cannot connect
-            said = last_line(daemon.log()) or "nothing"
-            raise DaemonEnded(f"the lab's own Docker daemon ended; it said: {said}") from error
+            complaint = last_line(daemon.log()) or "nothing"
+            raise DaemonEnded(f"the lab's own Docker daemon ended; it said: {complaint}") from error
         raise
     site.shared.keep(daemon, daemon.end)
     return daemon
@@ -201,9 +201,9 @@ def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
     places = (Path(entry) / "docker" for entry in os.get_exec_path())
     for program in dict.fromkeys(str(path) for path in places if os.access(path, os.X_OK)):
         client = ["env", *cleared, program, "--config", f"{folder}/client", "--host", f"unix://{folder}/socket"]
-        asked = "{{.Client.Version}} {{.Server.Version}} {{.Server.APIVersion}}"
+        template = "{{.Client.Version}} {{.Server.Version}} {{.Server.APIVersion}}"
         try:
-            words = site.host.run([*client, "version", "--format", asked], "docker").split()
+            words = site.host.run([*client, "version", "--format", template], "docker").split()
         except GuestError as error:
             complaint = f"no docker client on the path speaks with dockerd: {error}"
             continue
@@ -212,7 +212,7 @@ def _choose_client(site: Site, folder: Path) -> tuple[list[str], str]:
         spoken.append((theirs != ours, client, version))
     if not spoken:
         raise GuestError(f"{complaint}; {how_to_install(*_PACKAGES)}")
-    _, client, version = min(spoken, key=lambda found: found[0])
+    _, client, version = min(spoken, key=lambda candidate: candidate[0])
     return client, version
 
 
@@ -322,13 +322,13 @@ class Docker(Platform[DockerParameters]):
             raise
         finally:
             daemon.rest("a start")
-        own = {one.name: getattr(guest, one.name) for one in fields(guest) if one.init}
-        docker = DockerGuest(**{**own, "shared": daemon.processes()})
+        values = {attribute.name: getattr(guest, attribute.name) for attribute in fields(guest) if attribute.init}
+        docker = DockerGuest(**{**values, "shared": daemon.processes()})
         docker.daemon, docker.container = daemon, name
         return docker
 
     def _run(self, site: Site, request: GuestRequest | None, name: str) -> list[str]:
         """``docker run`` up to the image's name."""
-        own = ["--security-opt", "systempaths=unconfined", "--security-opt", "apparmor=unconfined"]
-        options = [*container_options(site, request, self.parameters), *own, "--runtime", self.parameters.runtime]
+        security = ["--security-opt", "systempaths=unconfined", "--security-opt", "apparmor=unconfined"]
+        options = [*container_options(site, request, self.parameters), *security, "--runtime", self.parameters.runtime]
         return ["run", "--rm", "--interactive", "--name", name, *options, _image_name(site)]

@@ -106,8 +106,8 @@ def start_namespaced(
         try:
             guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
-            said = last_line(error.evidence["console.txt"])  # what the engine complained of last
-            sentence = f"{error} (it said: {said[-300:]})" if said else str(error)
+            complaint = last_line(error.evidence["console.txt"])  # what the engine complained of last
+            sentence = f"{error} (it said: {complaint[-300:]})" if complaint else str(error)
             raise GuestStartError(sentence, error.evidence) from error
         guest.executed_monotonic_ns = report.executed_monotonic_ns()
     return guest
@@ -170,7 +170,7 @@ class ManagedContainer(Platform[Confined]):
         move_links_in(guest, request, site, below[0])
         return guest
 
-    def version(self, said: str) -> str:
+    def version(self, output: str) -> str:
         """The product's name and version, from what the program says of itself."""
         raise NotImplementedError
 
@@ -204,7 +204,7 @@ class ManagedContainer(Platform[Confined]):
 
 def _plain(name: str) -> str:
     """A guest's name as a machine may have it: letters, digits and hyphens."""
-    return "".join(one if one.isalnum() else "-" for one in name)
+    return "".join(character if character.isalnum() else "-" for character in name)
 
 
 @contextlib.contextmanager

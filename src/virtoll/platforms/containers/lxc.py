@@ -52,9 +52,9 @@ class Lxc(ManagedContainer):
     packages: ClassVar[tuple[str, ...]] = ("lxc",)
     install: ClassVar[tuple[str, ...]] = ("lxc",)
 
-    def version(self, said: str) -> str:
+    def version(self, output: str) -> str:
         """The program says its number alone."""
-        return f"LXC {said.strip()}"
+        return f"LXC {output.strip()}"
 
     def command(
         self,
@@ -87,5 +87,5 @@ def _confined(*, v2: bool) -> str:
     """Lines of a configuration: the capabilities that are needed and the devices that every container has."""
     kept = " ".join(name.removeprefix("CAP_").lower() for name in NEEDED)
     devices = f"lxc.cgroup{'2' if v2 else ''}.devices"
-    rules = [f"{devices}.deny = a", *(f"{devices}.allow = c {one} rwm" for one in _DEVICES)]
+    rules = [f"{devices}.deny = a", *(f"{devices}.allow = c {device} rwm" for device in _DEVICES)]
     return _CONFINED.format(capabilities=kept) + "".join(f"{rule}\n" for rule in rules)

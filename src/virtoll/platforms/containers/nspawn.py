@@ -49,9 +49,9 @@ class SystemdNspawn(ManagedContainer):
     packages: ClassVar[tuple[str, ...]] = ("systemd-container",)
     install: ClassVar[tuple[str, ...]] = ("systemd-container",)
 
-    def version(self, said: str) -> str:
+    def version(self, output: str) -> str:
         """From ``systemd 252 (252.39-1~deb12u1)``."""
-        return f"systemd-nspawn {said.split()[1]}"
+        return f"systemd-nspawn {output.split()[1]}"
 
     def command(
         self,

@@ -273,7 +273,7 @@ def _mounts(strict: bool) -> list[dict[str, Any]]:
     """For a confined container /sys is read-only: it is the whole kernel's."""
     if not strict:
         return _MOUNTS
-    return [{**one, "options": [*one["options"], "ro"]} if one["type"] == "sysfs" else one for one in _MOUNTS]
+    return [{**mount, "options": [*mount["options"], "ro"]} if mount["type"] == "sysfs" else mount for mount in _MOUNTS]
 
 
 def _data_mounts(request: GuestRequest | None) -> list[dict[str, Any]]:

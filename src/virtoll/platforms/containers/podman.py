@@ -138,7 +138,7 @@ class Podman(Platform[PodmanParameters]):
         )
         options = container_options(site, request, self.parameters)
         options[options.index("--log-driver") + 1] = "passthrough"
-        own = [
+        settings = [
             "--ulimit",
             f"nofile={files}:{files}",
             "--ulimit",
@@ -151,9 +151,9 @@ class Podman(Platform[PodmanParameters]):
             "no-conmon" if site.this_machine.cgroup is not None or self.parameters.runtime == "runc" else "disabled",
         ]
         if pid_file is not None:
-            own += ["--pidfile", str(pid_file)]
+            settings += ["--pidfile", str(pid_file)]
         podman = self._podman(site)
-        return [*podman, "run", "--rm", "--name", name, *options, *own, "--rootfs", str(_root(site))]
+        return [*podman, "run", "--rm", "--name", name, *options, *settings, "--rootfs", str(_root(site))]
 
 
 def _as_user(site: Site, home: Path) -> list[str]:

@@ -47,8 +47,8 @@ class PreparedNetworkPlatform(OciPlatform[AttachedP]):
             guest, _ = self._run(request, site, configuration, [held.pop_all().close])
         runtime, container = self._command(site), request.file_name
 
-        def pause(wanted: bool) -> None:
-            site.host.run([*runtime, "pause" if wanted else "resume", container], f"guest {request.name}")
+        def pause(paused: bool) -> None:
+            site.host.run([*runtime, "pause" if paused else "resume", container], f"guest {request.name}")
 
         guest.paused = pause
         return guest

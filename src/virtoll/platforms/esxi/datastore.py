@@ -27,7 +27,7 @@ class Datastore:
         """Look it up."""
         self._session = session
         self.name = session.parameters.datastore
-        known = {one.name: one for one in session.centre.datastoreFolder.childEntity}
+        known = {datastore.name: datastore for datastore in session.centre.datastoreFolder.childEntity}
         if self.name not in known:
             raise GuestError(
                 f"datastore: {self.name} is not on {session.parameters.server}; it has: {', '.join(sorted(known))}"
@@ -75,8 +75,8 @@ class Datastore:
         browser = vim.host.DatastoreBrowser
         spec = browser.SearchSpec(query=[browser.FolderQuery()], matchPattern=[f"{prefix}*"])
         task = self.reference.browser.SearchDatastore_Task(datastorePath=f"[{self.name}]", searchSpec=spec)
-        found = self._session.finish(task)
-        return sorted(str(one.path) for one in found.file if str(one.path).startswith(prefix))
+        listing = self._session.finish(task)
+        return sorted(str(folder.path) for folder in listing.file if str(folder.path).startswith(prefix))
 
     def upload(self, source: Path, name: str) -> None:
         """Put a file of this machine there, holes and all."""
@@ -88,9 +88,9 @@ class Datastore:
         self._put(name, content, len(content))
 
     def _put(self, name: str, body: Any, length: int) -> None:
-        status, said = self._ask("PUT", name, body, {"Content-Length": str(length)})
+        status, answer = self._ask("PUT", name, body, {"Content-Length": str(length)})
         if status not in (200, 201):
-            why = f"HTTP {status} {said.decode(errors='replace')[:80]}".strip()
+            why = f"HTTP {status} {answer.decode(errors='replace')[:80]}".strip()
             raise GuestError(
                 f"datastore: {self.name} did not take {name} ({why}); check its space and the user's rights"
             )

@@ -48,8 +48,8 @@ class EsxiMachine(ManagedMachine):
 
     def evidence(self) -> dict[str, bytes]:
         """The console from the datastore, and what came over the channel that was not the protocol."""
-        found = super().evidence()
-        return {**found, "console.txt": self.console() + found["console.txt"]}
+        evidence = super().evidence()
+        return {**evidence, "console.txt": self.console() + evidence["console.txt"]}
 
 
 class Esxi(Platform[EsxiParameters]):
@@ -211,13 +211,13 @@ class Esxi(Platform[EsxiParameters]):
         return session.finish(session.centre.vmFolder.CreateVM_Task(config=spec, pool=session.pool, host=session.host))
 
 
-def _files(wanted: EsxiParameters, image: GuestImage, data_disk: Path | None) -> dict[str, Path]:
+def _files(parameters: EsxiParameters, image: GuestImage, data_disk: Path | None) -> dict[str, Path]:
     """The files of this machine that its drives are made of, by the names that they get on the datastore."""
     from virtoll.platforms.esxi.specs import BOOT_FILE, ROOT_FILE, kernel_line
 
     root, data = image.needs_disk, data_disk is not None
     try:
-        files = {BOOT_FILE: boot_disk(image, kernel_line(wanted, root=root, data=data), drives=root or data)}
+        files = {BOOT_FILE: boot_disk(image, kernel_line(parameters, root=root, data=data), drives=root or data)}
     except ImageError as error:
         raise GuestError(str(error)) from error
     if root:

@@ -55,7 +55,7 @@ def remove_leftovers_by_api(parameters: EsxiParameters, alive: frozenset[str] = 
         return lab if lab is not None and lab not in alive else None
 
     with open_session(parameters) as session:
-        for (name, _), ours in surviving(session.machines().items(), lambda found: is_ours(found[1])):
+        for (name, _), ours in surviving(session.machines().items(), lambda entry: is_ours(entry[1])):
             if ours and dead(name) is not None:
                 remove_machine(session, name)
                 removed.append(f"machine {name}")
@@ -66,7 +66,7 @@ def remove_leftovers_by_api(parameters: EsxiParameters, alive: frozenset[str] = 
                 store.remove_folder(folder)
                 removed.append(f"folder {store.path(folder)}")
         system = session.host.configManager.networkSystem
-        labs = {lab for one in system.networkInfo.vswitch if (lab := dead(one.name)) is not None}
+        labs = {lab for switch in system.networkInfo.vswitch if (lab := dead(switch.name)) is not None}
         for lab in sorted(labs):
             removed += [f"virtual switch {name}" for name in remove_unused(session, f"{lab}-")]
     return removed
@@ -82,10 +82,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Removes a machine that Virtoll made on an ESXi host.")
     parser.add_argument("parameters", help="the platform's parameters as JSON")
     parser.add_argument("name", help="the machine's name")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        with open_session(EsxiParameters.model_validate(json.loads(given.parameters))) as session:
-            remove_machine(session, given.name)
+        with open_session(EsxiParameters.model_validate(json.loads(options.parameters))) as session:
+            remove_machine(session, options.name)
     except VirtollError as error:
         print(error, file=sys.stderr)
         return error.exit_code

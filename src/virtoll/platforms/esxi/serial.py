@@ -88,8 +88,8 @@ def open_line(parameters: EsxiParameters, who: str, taken: set[int]) -> SerialLi
 
 def taken_ports(uris: list[str]) -> set[int]:
     """Ports of serial ports that the host listens at."""
-    found = set()
+    ports = set()
     for uri in uris:
         with contextlib.suppress(ValueError):
-            found.add(int(uri.rpartition(":")[2]))
-    return found
+            ports.add(int(uri.rpartition(":")[2]))
+    return ports

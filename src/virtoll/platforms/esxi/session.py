@@ -59,8 +59,8 @@ class Session:
 
     def machines(self) -> dict[str, Any]:
         """All virtual machines by name, whoever made them."""
-        found = surviving(self.centre.vmFolder.childEntity, lambda one: str(one.name))
-        return {name: one for one, name in found if isinstance(one, vim.VirtualMachine)}
+        machines = surviving(self.centre.vmFolder.childEntity, lambda entity: str(entity.name))
+        return {name: entity for entity, name in machines if isinstance(entity, vim.VirtualMachine)}
 
     def machine(self, name: str) -> Any | None:
         """The virtual machine of that name, or None."""
@@ -68,40 +68,43 @@ class Session:
 
     def networks(self) -> dict[str, Any]:
         """All networks that a NIC may be attached to, by name: port groups that are not the host's own."""
-        return {name: one for one, name in surviving(self.centre.networkFolder.childEntity, lambda one: str(one.name))}
+        return {
+            name: network
+            for network, name in surviving(self.centre.networkFolder.childEntity, lambda network: str(network.name))
+        }
 
     def finish(self, task: Any, deadline_seconds: float = 120.0) -> Any:
         """Wait for a task; its result, or its fault raised."""
         deadline = time.monotonic() + deadline_seconds
         while True:
-            found = self._read(task, "info.state", "info.result", "info.error", "info.descriptionId")
-            if found["info.state"] == vim.TaskInfo.State.success:
-                return found.get("info.result")
-            if found["info.state"] == vim.TaskInfo.State.error:
-                raise found["info.error"]
+            properties = self._read(task, "info.state", "info.result", "info.error", "info.descriptionId")
+            if properties["info.state"] == vim.TaskInfo.State.success:
+                return properties.get("info.result")
+            if properties["info.state"] == vim.TaskInfo.State.error:
+                raise properties["info.error"]
             if time.monotonic() > deadline:
-                what = found.get("info.descriptionId")
+                what = properties.get("info.descriptionId")
                 raise GuestError(f"{self.parameters.server}: '{what}' did not end in {deadline_seconds:g} s")
             time.sleep(_POLL_SECONDS)
 
     def _read(self, thing: Any, *paths: str) -> dict[str, Any]:
         """Some properties of an object, in one question and of one moment; those that are not set are left out."""
         properties = vmodl.query.PropertyCollector
-        wanted = properties.FilterSpec(
+        filter_spec = properties.FilterSpec(
             propSet=[properties.PropertySpec(type=type(thing), pathSet=list(paths))],
             objectSet=[properties.ObjectSpec(obj=thing)],
         )
-        (answer,) = self.content.propertyCollector.RetrieveContents([wanted])
-        return {one.name: one.val for one in answer.propSet}
+        (answer,) = self.content.propertyCollector.RetrieveContents([filter_spec])
+        return {pair.name: pair.val for pair in answer.propSet}
 
 
 def surviving(things: Iterable[Any], read: Callable[[Any], Found]) -> list[tuple[Any, Found]]:
     """What is read of each of these objects; those that somebody removes meanwhile are left out."""
-    found = []
-    for one in things:
+    readings = []
+    for thing in things:
         with contextlib.suppress(vmodl.fault.ManagedObjectNotFound):
-            found.append((one, read(one)))
-    return found
+            readings.append((thing, read(thing)))
+    return readings
 
 
 @contextlib.contextmanager
@@ -134,31 +137,31 @@ def read_password(source: str) -> str:
     """The password that ``env:NAME`` or ``file:PATH`` leads to; ``GuestError`` where it leads to none."""
     kind, _, where = source.partition(":")
     if kind == "env":
-        found = os.environ.get(where, "")
-        if not found:
+        password = os.environ.get(where, "")
+        if not password:
             raise GuestError(f"password_from: the environment has no {where}; export {where} before the run")
-        return found
+        return password
     path = Path(where)
     try:
         if path.stat().st_mode & 0o077:
             raise GuestError(f"password_from: {path} can be read by others; chmod 0600 {path}")
-        found = path.read_text(encoding="utf-8").strip()
+        password = path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise GuestError(f"password_from: {path} cannot be read: {error.strerror}") from error
-    if not found:
+    if not password:
         raise GuestError(f"password_from: {path} is empty; write the password into it")
-    return found
+    return password
 
 
 def _trust(parameters: EsxiParameters) -> ssl.SSLContext:
     """The rules by which the host's certificate is trusted; with a thumbprint that certificate and no other."""
     if parameters.thumbprint is not None:
         certificate = _presented(parameters)
-        wanted = parameters.thumbprint.replace(":", "").lower()
-        found = _thumbprint(certificate, "sha256" if len(wanted) == 64 else "sha1")
-        if found.replace(":", "").lower() != wanted:
+        thumbprint = parameters.thumbprint.replace(":", "").lower()
+        shown = _thumbprint(certificate, "sha256" if len(thumbprint) == 64 else "sha1")
+        if shown.replace(":", "").lower() != thumbprint:
             raise GuestError(
-                f"thumbprint: {parameters.server} shows the certificate {found}; compare it with the host's own console"
+                f"thumbprint: {parameters.server} shows the certificate {shown}; compare it with the host's own console"
             )
         context = ssl.create_default_context(cadata=ssl.DER_cert_to_PEM_cert(certificate))
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -206,8 +209,8 @@ def sentence(parameters: EsxiParameters, error: Exception) -> str:
     if isinstance(error, vim.fault.ResourceInUse):
         return f"{server}: {error.name or error.type} is in use; choose another"
     if isinstance(error, vmodl.MethodFault):
-        said = str(getattr(error, "msg", None) or "").strip().rstrip(".") or "no message"
-        return f"{server} refused with {type(error).__name__.rpartition('.')[2]}: {said}"
+        message = str(getattr(error, "msg", None) or "").strip().rstrip(".") or "no message"
+        return f"{server} refused with {type(error).__name__.rpartition('.')[2]}: {message}"
     if isinstance(error, ssl.SSLCertVerificationError):
         shown = "it"
         with contextlib.suppress(OSError):

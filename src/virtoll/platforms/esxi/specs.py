@@ -103,10 +103,10 @@ def machine_spec(
     return spec
 
 
-def kernel_line(wanted: EsxiParameters, *, root: bool, data: bool) -> str:
+def kernel_line(parameters: EsxiParameters, *, root: bool, data: bool) -> str:
     """The kernel's command line; ``root``: that is on a CD-ROM, ``data``: the data directory's disk is there."""
     drives = drive_words(root=_ROOT if root else None, data=_DATA if data else None)
-    return " ".join([_KERNEL_LINE, *drives, *kernel_words(wanted, data=data)])
+    return " ".join([_KERNEL_LINE, *drives, *kernel_words(parameters, data=data)])
 
 
 def cdrom_files(*, root: bool) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ def port_groups(session: Session, lab_id: str, links: Sequence[Link]) -> dict[st
     named = parameters.link_names()
     key = "uplinks" if parameters.uplinks else "port_groups"
     if len(named) < len(links):
-        wanted = ", ".join(link.name for link in links)
-        raise GuestError(f"{key}: {len(named)} given and {len(links)} needed, in this order: {wanted}")
+        link_names = ", ".join(link.name for link in links)
+        raise GuestError(f"{key}: {len(named)} given and {len(links)} needed, in this order: {link_names}")
     named = named[: len(links)]
     if not parameters.uplinks:
         known = session.networks()
@@ -54,11 +54,11 @@ def remove_unused(session: Session, prefix: str) -> list[str]:
     used = {name for _, names in attached for name in names}
     system = session.host.configManager.networkSystem
     removed = []
-    for group in [one.spec.name for one in system.networkInfo.portgroup]:
+    for group in [portgroup.spec.name for portgroup in system.networkInfo.portgroup]:
         if group.startswith(prefix) and group not in used:
             system.RemovePortGroup(pgName=group)
-    left = {one.spec.vswitchName for one in system.networkInfo.portgroup}
-    for name in [one.name for one in system.networkInfo.vswitch]:
+    left = {portgroup.spec.vswitchName for portgroup in system.networkInfo.portgroup}
+    for name in [switch.name for switch in system.networkInfo.vswitch]:
         if name.startswith(prefix) and name not in left:
             system.RemoveVirtualSwitch(vswitchName=name)
             removed.append(name)
@@ -69,7 +69,7 @@ def _require_free(session: Session, lab_id: str, uplinks: Sequence[str]) -> None
     """A ``GuestError`` where a vmnic is not there, or is another switch's."""
     server = session.parameters.server
     network = session.host.configManager.networkSystem.networkInfo
-    keys = {one.device: one.key for one in network.pnic or session.host.config.network.pnic}
+    keys = {nic.device: nic.key for nic in network.pnic or session.host.config.network.pnic}
     for uplink in uplinks:
         if uplink not in keys:
             raise GuestError(f"uplinks: {uplink} is not on {server}; it has: {', '.join(sorted(keys))}")
@@ -80,7 +80,7 @@ def _require_free(session: Session, lab_id: str, uplinks: Sequence[str]) -> None
 
 def _make(session: Session, name: str, uplink: str, mtu_bytes: int) -> None:
     system = session.host.configManager.networkSystem
-    if name in {one.name for one in system.networkInfo.vswitch}:
+    if name in {switch.name for switch in system.networkInfo.vswitch}:
         return
     policy = vim.host.NetworkPolicy(
         security=vim.host.NetworkPolicy.SecurityPolicy(allowPromiscuous=True, macChanges=True, forgedTransmits=True)

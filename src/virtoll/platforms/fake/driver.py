@@ -281,12 +281,12 @@ class FakeAgent(AgentModel):
         raise AgentError("unsupported", f"the fake platform's model has no '{request.op}'")
 
     def _network(self, request: NetworkRequest) -> NetworkReply:
-        if self.world.parameters.failure == "no-vlan" and any(one.vlans for one in request.interfaces):
+        if self.world.parameters.failure == "no-vlan" and any(interface.vlans for interface in request.interfaces):
             raise AgentError(
                 "unsupported", "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
             )
         self.world.wire.learn(request.interfaces)
-        named = (InterfaceState(name=f"eth{n}", mac=one.mac) for n, one in enumerate(request.interfaces))
+        named = (InterfaceState(name=f"eth{n}", mac=interface.mac) for n, interface in enumerate(request.interfaces))
         return NetworkReply(interfaces=tuple(named))
 
     def _run(self, request: RunRequest) -> RunReply:
@@ -349,7 +349,9 @@ class FakePeer(AgentModel):
         world = self.world
         match request:
             case NetworkRequest():
-                named = (InterfaceState(name=f"peer{n}", mac=one.mac) for n, one in enumerate(request.interfaces))
+                named = (
+                    InterfaceState(name=f"peer{n}", mac=interface.mac) for n, interface in enumerate(request.interfaces)
+                )
                 return NetworkReply(interfaces=tuple(named))
             case PathDelayRequest():
                 delays = (int(LINK_DELAY_NS * (1.5 + world.noise.random())) for _ in range(request.count))
@@ -363,7 +365,7 @@ class FakePeer(AgentModel):
             case TrafficRequest():
                 carried = world.wire.traffic(request, world.now_ns, world.spread())
                 world.now_ns += request.duration_ns
-                world.translate(sum(one.forwarded_frames for one in carried.sink.per_source))
+                world.translate(sum(source.forwarded_frames for source in carried.sink.per_source))
                 return carried
             case SinkOpenRequest():
                 world.wire.open_sink(request)

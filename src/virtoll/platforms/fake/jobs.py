@@ -104,10 +104,10 @@ def _size(job: str, parameters: Mapping[str, Any]) -> int:
 
 
 def _events(argv: Sequence[str]) -> int:
-    given = [word.removeprefix("--events=") for word in argv if word.startswith("--events=")]
-    if argv[0] != "sysbench" or len(given) != 1:
+    counts = [word.removeprefix("--events=") for word in argv if word.startswith("--events=")]
+    if argv[0] != "sysbench" or len(counts) != 1:
         raise AgentError("unsupported", f"the fake platform's model has no program {argv[0]}")
-    return int(given[0])
+    return int(counts[0])
 
 
 def _said(output: str) -> ExecReply:

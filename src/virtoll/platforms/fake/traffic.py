@@ -62,73 +62,73 @@ class FakeWire:
             monotonic_ns=now_ns, interfaces=tuple(reported), softnet=None, snmp=None, snmp6=None, processors=()
         )
 
-    def traffic(self, wanted: Traffic, now_ns: int, spread: float) -> TrafficReply:
+    def traffic(self, request: Traffic, now_ns: int, spread: float) -> TrafficReply:
         """Each frame costs a + b x size nanoseconds; what comes faster than that is lost."""
-        duration, share = wanted.duration_ns, len(wanted.sources)
-        capacity = self._capacity(wanted.frame_size_bytes, spread)
+        duration, share = request.duration_ns, len(request.sources)
+        capacity = self._capacity(request.frame_size_bytes, spread)
         sources, sinks = [], []
-        for number, source in enumerate(wanted.sources):
+        for number, source in enumerate(request.sources):
             rate = source.rate_frames_per_second
             flat_out = _GENERATOR_FRAMES_PER_SECOND / share * duration / 1e9
             intended = int(flat_out if rate is None else rate * duration / 1e9)
             offered = min(intended, int(flat_out))
             forwarded = int(min(offered, capacity / share * duration / 1e9) * (1 - self.loss))
-            arrives_at = wanted.sink.interfaces[min(number, len(wanted.sink.interfaces) - 1)]
+            arrives_at = request.sink.interfaces[min(number, len(request.sink.interfaces) - 1)]
             self._count(source, arrives_at, offered, forwarded)
             sources.append(_source(number, intended, offered, now_ns, duration))
             arrived = self._arrived(number, offered, forwarded, now_ns, duration)
-            if wanted.histograms and forwarded:
+            if request.histograms and forwarded:
                 arrived = arrived.but(delay_ns=_delay(offered, capacity / share * duration / 1e9, forwarded))
             sinks.append(arrived)
         return TrafficReply(
             backend="model",
-            frame_size_bytes=wanted.frame_size_bytes,
+            frame_size_bytes=request.frame_size_bytes,
             sources=tuple(sources),
             sink=_books(sinks),
-            cpu=self._cpu(wanted, sum(one.forwarded_frames for one in sinks), spread),
+            cpu=self._cpu(request, sum(sink.forwarded_frames for sink in sinks), spread),
         )
 
-    def send(self, wanted: Traffic, now_ns: int, spread: float) -> SendReply:
+    def send(self, request: Traffic, now_ns: int, spread: float) -> SendReply:
         """The agent's ``send``: the guest's own generator, which is no faster than its router."""
-        duration, rate = wanted.duration_ns, wanted.sources[0].rate_frames_per_second
-        most = int(self._capacity(wanted.frame_size_bytes, spread) * duration / 1e9)
+        duration, rate = request.duration_ns, request.sources[0].rate_frames_per_second
+        most = int(self._capacity(request.frame_size_bytes, spread) * duration / 1e9)
         intended = most if rate is None else int(rate * duration / 1e9)
         return SendReply(
             backend="model",
-            frame_size_bytes=wanted.frame_size_bytes,
+            frame_size_bytes=request.frame_size_bytes,
             sources=(_source(0, intended, min(intended, most), now_ns, duration),),
             cpu=TrafficCpu(generator_user_ns=0, generator_system_ns=0),
         )
 
-    def open_sink(self, wanted: Traffic) -> None:
+    def open_sink(self, request: Traffic) -> None:
         """The agent's ``sink-open``."""
-        self._open = wanted
+        self._open = request
 
     def close_sink(self, sources: Sequence[SourceTotals], now_ns: int) -> SinkFinishReply:
         """The agent's ``sink-finish``: what was sent arrives, but for the model's own loss."""
         if self._open is None:
             raise AgentError("bad-request", "no sink of the model is open; send sink-open first")
         sinks = []
-        for number, one in enumerate(sources):
-            forwarded = int(one.offered_frames * (1 - self.loss))
-            sinks.append(self._arrived(number, one.offered_frames, forwarded, now_ns, self._open.duration_ns))
+        for number, source in enumerate(sources):
+            forwarded = int(source.offered_frames * (1 - self.loss))
+            sinks.append(self._arrived(number, source.offered_frames, forwarded, now_ns, self._open.duration_ns))
         cpu = TrafficCpu(sink_user_ns=0, sink_system_ns=0)
         return SinkFinishReply(sink=_books(sinks), interfaces=(), cpu=cpu)
 
-    def _cpu(self, wanted: Traffic, frames: int, spread: float) -> TrafficCpu:
+    def _cpu(self, request: Traffic, frames: int, spread: float) -> TrafficCpu:
         """Only the router costs CPU time, on the first of the CPUs."""
         cpu = TrafficCpu(generator_user_ns=0, generator_system_ns=0, sink_user_ns=0, sink_system_ns=0)
-        if not wanted.idle_of:
+        if not request.idle_of:
             return cpu
-        busy = min(wanted.duration_ns, int(frames * 1e9 / self._capacity(wanted.frame_size_bytes, spread)))
+        busy = min(request.duration_ns, int(frames * 1e9 / self._capacity(request.frame_size_bytes, spread)))
         idle = (
             ProcessorIdle(
-                cpu=one,
-                between_ns=wanted.duration_ns,
-                idle_ns=wanted.duration_ns - busy * (number == 0),
+                cpu=processor,
+                between_ns=request.duration_ns,
+                idle_ns=request.duration_ns - busy * (number == 0),
                 means="timer_list",
             )
-            for number, one in enumerate(wanted.idle_of)
+            for number, processor in enumerate(request.idle_of)
         )
         return cpu.but(idle=tuple(idle))
 

@@ -62,36 +62,36 @@ class HeldShell:
             raise GuestError(f"{role} of {self.who}: virsh takes commands over its standard input, and nothing else")
         # Two words, which it prints with one space between: what it echoes of its input is never taken for them.
         number = next(self._tokens)
-        asked = f"{shlex.join(argv)}\necho virtoll-done  {number}.\n".encode()
-        answer = self._exchange(asked, f"virtoll-done {number}.".encode(), " ".join(argv[:2]), deadline_seconds)
-        said = answer.decode(errors="replace").replace("\r", "")
+        commands = f"{shlex.join(argv)}\necho virtoll-done  {number}.\n".encode()
+        answer = self._exchange(commands, f"virtoll-done {number}.".encode(), " ".join(argv[:2]), deadline_seconds)
+        output = answer.decode(errors="replace").replace("\r", "")
         echoed = {shlex.join(argv), ""}
-        lines = [line for line in said.splitlines() if line not in echoed and not line.startswith("virsh # ")]
+        lines = [line for line in output.splitlines() if line not in echoed and not line.startswith("virsh # ")]
         complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         if complaints:
             raise GuestError(f"virsh {argv[0]}: {complaints[-1]}")
         return "".join(f"{line}\n" for line in lines)
 
-    def _exchange(self, asked: bytes, until: bytes, what: str, deadline_seconds: float) -> bytes:
+    def _exchange(self, commands: bytes, until: bytes, what: str, deadline_seconds: float) -> bytes:
         if self.process.stdin is None or self.process.stdout is None:
             raise GuestError(f"{self.who}: virsh was started without pipes")
         if self.process.stdout.closed:
             raise GuestDied(f"{self.who}: virsh ended")
-        deadline, said = time.monotonic() + deadline_seconds, b""
+        deadline, answer = time.monotonic() + deadline_seconds, b""
         output = self.process.stdout.fileno()
         with contextlib.suppress(BrokenPipeError):
-            os.write(self.process.stdin.fileno(), asked)
-        while until not in said:
+            os.write(self.process.stdin.fileno(), commands)
+        while until not in answer:
             ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 raise GuestDied(
-                    f"{self.who}: virsh did not answer '{what}' within {deadline_seconds:g} s{_it_said(said)}"
+                    f"{self.who}: virsh did not answer '{what}' within {deadline_seconds:g} s{_it_said(answer)}"
                 )
             new = os.read(output, _CHUNK_BYTES)
             if not new:
-                raise GuestDied(f"{self.who}: virsh ended{_it_said(said)}")
-            said += new
-        return said.partition(until)[0]
+                raise GuestDied(f"{self.who}: virsh ended{_it_said(answer)}")
+            answer += new
+        return answer.partition(until)[0]
 
     def close(self) -> None:
         """End it."""
@@ -168,7 +168,9 @@ def drivers_user(folder: Path) -> list[Bind]:
     places: list[Bind] = []
     for name, line in (("passwd", f"{_DRIVERS_USER}:x:0:0::/:/bin/false"), ("group", f"{_DRIVERS_USER}:x:0:")):
         known = Path("/etc") / name
-        lines = [one for one in known.read_text(encoding="utf-8").splitlines() if not one.startswith(_DRIVERS_USER)]
+        lines = [
+            entry for entry in known.read_text(encoding="utf-8").splitlines() if not entry.startswith(_DRIVERS_USER)
+        ]
         (folder / name).write_text("\n".join([*lines, line, ""]), encoding="utf-8")
         places.append(Bind(folder / name, known))
     return places
@@ -182,8 +184,8 @@ def own_mounts(mounts: Sequence[Mount]) -> Enter:
     return Enter(namespaces=("mount",), mounts=tuple(mounts), reap=True)
 
 
-def _it_said(said: bytes) -> str:
-    line = last_line(said)
+def _it_said(output: bytes) -> str:
+    line = last_line(output)
     return f"; it said: {line.removeprefix('error: ')}" if line else ""
 
 
@@ -212,5 +214,5 @@ def explained(complaint: str, uri: str, host: CommandRunner) -> str:
         ("no connection driver available", f"the driver is not installed: {all_of_it}"),
         ("Network not found", "the network is missing there"),
     )
-    found = next((remedy for text, remedy in remedies if text.lower() in complaint.lower()), None)
-    return f"{complaint}: {found}" if found else complaint
+    advice = next((remedy for text, remedy in remedies if text.lower() in complaint.lower()), None)
+    return f"{complaint}: {advice}" if advice else complaint

@@ -65,8 +65,8 @@ class Daemon:
     @property
     def root_folders(self) -> dict[str, Path]:
         """What is to be shown in it of the image, by its place there."""
-        own = sorted(one.name for one in self.root.iterdir() if one.is_dir() and not one.is_symlink())
-        return {f"/{name}": self.folder / _IMAGE / name for name in own if name not in _CONTAINERS_OWN}
+        names = sorted(entry.name for entry in self.root.iterdir() if entry.is_dir() and not entry.is_symlink())
+        return {f"/{name}": self.folder / _IMAGE / name for name in names if name not in _CONTAINERS_OWN}
 
     @property
     def kernel(self) -> Path:
@@ -156,8 +156,8 @@ def _start(site: Site) -> Daemon:
         socket = folder / "libvirt-sock"
         wait_until(lambda: is_listened(socket) or process.poll() is not None, _READY_SECONDS, "the start of libvirtd")
         if process.poll() is not None:
-            said = (folder / "libvirtd.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise GuestError(f"the lab's own libvirtd ended; it said: {(said or ['nothing'])[-1].strip()}")
+            lines = (folder / "libvirtd.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise GuestError(f"the lab's own libvirtd ended; it said: {(lines or ['nothing'])[-1].strip()}")
         undo.pop_all()
     return Daemon(host, process, folder, group, site.shared)
 
@@ -180,11 +180,11 @@ def _image(site: Site, folder: Path) -> list[Bind]:
     if not root.is_dir():
         root.mkdir()
         shown.mkdir()
-        for one in image.root.iterdir():
-            if one.is_dir() and not one.is_symlink():
-                (root / one.name).mkdir()
+        for entry in image.root.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                (root / entry.name).mkdir()
             else:
-                shutil.copy2(one, root / one.name, follow_symlinks=False)
+                shutil.copy2(entry, root / entry.name, follow_symlinks=False)
     return [Bind(image.root, shown), *(Bind(path, folder / name) for name, path in files)]
 
 
@@ -224,4 +224,4 @@ def _cgroups(host: LocalHost, group: Group | None) -> list[Mount]:
     hidden = [host.scratch / "cgroup"]  # where the lab carries the host's hierarchies through
     if layout.version == "hybrid" and layout.unified is not None:
         hidden.append(layout.unified)
-    return [*shown, *(Unmount(one) for one in hidden if one.is_mount())]
+    return [*shown, *(Unmount(hierarchy) for hierarchy in hidden if hierarchy.is_mount())]

@@ -103,22 +103,22 @@ class Libvirt(Platform[LibvirtParameters]):
 
     def _refusal(self, host: GuestHost) -> tuple[str, str] | None:
         """Why these parameters cannot work on this host, whatever is installed, and what to do."""
-        wanted, local = self.parameters, host.local
-        if wanted.uri == TEST:
+        parameters, local = self.parameters, host.local
+        if parameters.uri == TEST:
             return f"{TEST} is libvirt's driver for tests: a host of it carries no real guests", f"use {EMBEDDED}"
         if local is None:
-            here = wanted.embedded or wanted.container
+            here = parameters.embedded or parameters.container
             return (f"{self._uri} is for this machine", f"use {SYSTEM} on {host.name}") if here else None
-        if wanted.uri == XEN:
+        if parameters.uri == XEN:
             return (
                 f"{XEN} is driven on a dom0 that is named as the platform's 'host'",
                 "on this machine use platform xen",
             )
-        if wanted.container and local.cgroup is None:
+        if parameters.container and local.cgroup is None:
             return f"{self._uri}: libvirt makes no container without root and cgroups", "run as root"
-        if wanted.uri == SYSTEM and not host.is_root:
+        if parameters.uri == SYSTEM and not host.is_root:
             return f"{SYSTEM}: the lab's own daemon needs root", "run as root"
-        if wanted.embedded and not host.is_root:  # an ordinary user's namespace has no setgroups(2)
+        if parameters.embedded and not host.is_root:  # an ordinary user's namespace has no setgroups(2)
             return f"{EMBEDDED}: libvirt sets QEMU's groups, which needs root", "run as root"
         return None
 
@@ -127,10 +127,10 @@ class Libvirt(Platform[LibvirtParameters]):
         return self._start(request, site)
 
     def _start(self, request: GuestRequest, site: Site) -> LibvirtGuest:
-        host, wanted = site.host, self.parameters
+        host, parameters = site.host, self.parameters
         if (refusal := self._refusal(host)) is not None:
             raise GuestError("; ".join(refusal))
-        if wanted.uri == XEN and request.cpu_quota is not None:
+        if parameters.uri == XEN and request.cpu_quota is not None:
             raise GuestError(f"{request.name}: libvirt's driver for Xen takes no CPU quota; use the platform xen")
         name = f"{host.lab_id}-{request.file_name}"
         # A short one: the driver's sockets are below it, and a socket's path has 107 characters at most.
@@ -147,7 +147,7 @@ class Libvirt(Platform[LibvirtParameters]):
                 for link in request.network.links
                 if network is not None
             }
-            host.write(folder / "domain.xml", domain(name, request, wanted, files, bridges).encode())
+            host.write(folder / "domain.xml", domain(name, request, parameters, files, bridges).encode())
             if virsh.shell is None:
                 refuse_taken(virsh, host, name)
             if virsh.shell is None and daemon is None:
@@ -156,11 +156,11 @@ class Libvirt(Platform[LibvirtParameters]):
             else:  # what holds it is the lab's own: it ends with that, or with the lab
                 undo.callback(_destroy, virsh, name)
             spawned = time.monotonic_ns()
-            paused = () if wanted.container else ("--paused",)
+            paused = () if parameters.container else ("--paused",)
             virsh.run("create", *paused, str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
             processes = self._processes(virsh, daemon, name, folder, undo)
             # A container and a domain of Xen speak by their consoles, which are terminals of the host's.
-            console = files.agent if wanted.emulated else Path(virsh.run("ttyconsole", name).strip())
+            console = files.agent if parameters.emulated else Path(virsh.run("ttyconsole", name).strip())
             channel = host.connect(console, request.name).detach()
             agent = AgentClient(channel, channel, request.name)
             kept = undo.pop_all()
@@ -175,11 +175,11 @@ class Libvirt(Platform[LibvirtParameters]):
             pause=pause,
             unpause=unpause,
             destroy=lambda: None,
-            consoles={**({"console.txt": files.console} if wanted.emulated else {}), **logs},
+            consoles={**({"console.txt": files.console} if parameters.emulated else {}), **logs},
             cleanup=[kept.close],
             processes=processes,
         )
-        machine = processes if wanted.emulated else None
+        machine = processes if parameters.emulated else None
         with preferred([] if machine is None else [machine.started, *filter(None, [machine.inner])]):
             if paused:
                 with guest.ending_on_error():

@@ -58,11 +58,11 @@ class MicroVmGuest(AgentGuest):
 
     def evidence(self) -> dict[str, bytes]:
         """The console, which is the agent's channel too, and what the monitor itself said."""
-        found = super().evidence()
+        evidence = super().evidence()
         if self.output_file is not None:
             with contextlib.suppress(OSError):
-                found["monitor.txt"] = self.output_file.read_bytes()
-        return found
+                evidence["monitor.txt"] = self.output_file.read_bytes()
+        return evidence
 
     def park(self) -> None:
         """Pause the virtual CPUs."""
@@ -128,12 +128,12 @@ class MicroVm(Platform[MicroVmParameters]):
 
     def depends_on(self) -> str | None:
         """The binary and KVM's device: what decides whether a guest boots."""
-        found = []
+        files = []
         for path in (shutil.which(self.parameters.binary), str(KVM_DEVICE), TUN_DEVICE):
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
-                found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
-        return "; ".join([*found, *map(str, os.getgroups())])
+                files.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
+        return "; ".join([*files, *map(str, os.getgroups())])
 
     @property
     def needs_kernel(self) -> bool:
@@ -183,7 +183,7 @@ class MicroVm(Platform[MicroVmParameters]):
         group = quota_group(host, request)
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
-            pipe, own = subprocess.PIPE, stream.fileno()
+            pipe, descriptor = subprocess.PIPE, stream.fileno()
             process = host.spawn(
                 self.command(socket, folder),
                 f"guest {request.name}",
@@ -191,8 +191,8 @@ class MicroVm(Platform[MicroVmParameters]):
                     cpus=request.cpus,
                     group=group,
                     stdin=pipe if self.speaks_on_stdio else subprocess.DEVNULL,
-                    stdout=pipe if self.speaks_on_stdio else own,
-                    stderr=own,
+                    stdout=pipe if self.speaks_on_stdio else descriptor,
+                    stderr=descriptor,
                 ),
             )
         api = SocketApi(socket, request.name, self.api_prefix)
@@ -210,8 +210,8 @@ class MicroVm(Platform[MicroVmParameters]):
             if group is not None:
                 group.remove()
             output_bytes = output.read_bytes()
-            said = last_line(output_bytes)
-            reason = f"{error} (it said: {said})" if said else str(error)
+            complaint = last_line(output_bytes)
+            reason = f"{error} (it said: {complaint})" if complaint else str(error)
             raise GuestStartError(reason, {"monitor.txt": output_bytes}) from error
         guest = MicroVmGuest(
             agent=agent,
@@ -234,9 +234,9 @@ class MicroVm(Platform[MicroVmParameters]):
         return site.host.put(root_disk(site.image))
 
 
-def kernel_arguments(wanted: MicroVmParameters, console: str, disk: Path | None, *more: str) -> str:
+def kernel_arguments(parameters: MicroVmParameters, console: str, disk: Path | None, *more: str) -> str:
     """The kernel's command line; console and agent share the serial port ``console``."""
-    words = [f"console={console}", "quiet", "net.ifnames=0", "cryptomgr.notests", *more, *kernel_words(wanted)]
+    words = [f"console={console}", "quiet", "net.ifnames=0", "cryptomgr.notests", *more, *kernel_words(parameters)]
     words.append(f"virtoll.channel=/dev/{console}")
     if disk is not None:
         words += ["virtoll.modules=erofs", "virtoll.root=/dev/vda", "virtoll.disktype=erofs"]

@@ -42,8 +42,8 @@ class SocketApi:
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
-            said = f"{self.who}: its API did not answer {method} {path} ({type(error).__name__})"
-            raise GuestDied(said) from error
+            sentence = f"{self.who}: its API did not answer {method} {path} ({type(error).__name__})"
+            raise GuestDied(sentence) from error
         finally:
             connection.close()
         if answer.status >= http.client.BAD_REQUEST:

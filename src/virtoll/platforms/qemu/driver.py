@@ -70,8 +70,8 @@ class QemuGuest(AgentGuest):
 
     def evidence(self) -> dict[str, bytes]:
         """The console, and what QEMU itself said."""
-        said = self.output_file.read_bytes() if self.output_file is not None else b""
-        return {**super().evidence(), "qemu.txt": said}
+        output = self.output_file.read_bytes() if self.output_file is not None else b""
+        return {**super().evidence(), "qemu.txt": output}
 
     def park(self) -> None:
         """QMP ``stop``."""
@@ -104,13 +104,13 @@ class QemuGuest(AgentGuest):
         return self.monitor
 
 
-def translations(said: str) -> dict[str, int]:
+def translations(output: str) -> dict[str, int]:
     """The counters in what the monitor says to ``info jit``: blocks that are there, dropped ones, and flushes of all.
 
     Source: QEMU, ``dump_exec_info``. Empty for an accelerator that translates nothing.
     """
-    found = {name: int(count) for name, count in re.findall(r"^(TB [a-z ]*count)\s+(\d+)", said, re.MULTILINE)}
-    return {_TRANSLATIONS[name]: count for name, count in found.items() if name in _TRANSLATIONS}
+    counts = {name: int(count) for name, count in re.findall(r"^(TB [a-z ]*count)\s+(\d+)", output, re.MULTILINE)}
+    return {_TRANSLATIONS[name]: count for name, count in counts.items() if name in _TRANSLATIONS}
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Qemu(Platform[QemuParameters]):
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ("qemu-system-x86", "qemu-system-arm", "seabios", "ipxe-qemu")
     install: ClassVar[tuple[str, ...]] = tuple(
-        one.name for name, one in EMULATORS.items() if name == platform.machine()
+        emulator.name for name, emulator in EMULATORS.items() if name == platform.machine()
     )
     remedy: ClassVar[str] = "install the system emulator of QEMU for this machine"
     accelerator: ClassVar[str]
@@ -156,12 +156,12 @@ class Qemu(Platform[QemuParameters]):
 
     def depends_on(self) -> str | None:
         """The emulator's binary and the accelerator's device: what decides whether a guest boots."""
-        found = []
+        files = []
         for path in (shutil.which(self.binary), "/dev/kvm", TUN_DEVICE, str(_VHOST_DEVICE)):
             if path is not None and Path(path).exists():
                 status = Path(path).stat()
-                found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
-        return "; ".join([*found, *map(str, os.getgroups()), self.parameters.refusal() or "attachable"])
+                files.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_mode} {status.st_rdev}")
+        return "; ".join([*files, *map(str, os.getgroups()), self.parameters.refusal() or "attachable"])
 
     @property
     def needs_kernel(self) -> bool:
@@ -268,8 +268,10 @@ class Qemu(Platform[QemuParameters]):
             with preferred([process.pid] if elsewhere is None else []):
                 guest.wait_ready(request.deadline_seconds)
         except GuestStartError as error:
-            said = last_complaint(error.evidence["qemu.txt"])
-            raise GuestStartError(f"{error} (QEMU said: {said})" if said else str(error), error.evidence) from error
+            complaint = last_complaint(error.evidence["qemu.txt"])
+            raise GuestStartError(
+                f"{error} (QEMU said: {complaint})" if complaint else str(error), error.evidence
+            ) from error
         return guest
 
     def _ends(
@@ -324,10 +326,10 @@ class Qemu(Platform[QemuParameters]):
         with_more = parameters.vfio or ends.disk is not None or ends.data is not None
         initramfs = image.disk_initramfs if with_more else image.initramfs
         boot = Boot(site.host.put(image.kernel.vmlinux or image.kernel.vmlinuz), site.host.put(initramfs))
-        own = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-        own += ["-accel", self.accelerator, "-cpu", self.cpu_model]
-        own += confinement(parameters, self._options(site), root=site.host.is_root)
-        argv = own + machine_command(parameters, request, boot, console, ends)
+        options = [self.binary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+        options += ["-accel", self.accelerator, "-cpu", self.cpu_model]
+        options += confinement(parameters, self._options(site), root=site.host.is_root)
+        argv = options + machine_command(parameters, request, boot, console, ends)
         for link in request.network.links:
             argv += nic_arguments(parameters, link, ports[link.name])
         return argv
@@ -339,9 +341,9 @@ class Qemu(Platform[QemuParameters]):
             known = _Options()
             site.shared.keep(known)
         program = f"{site.host.name} {site.builds.get(self.binary, self.binary)}"
-        if (said := known.by_program.get(program)) is None:
-            said = known.by_program[program] = site.host.run([self.binary, "--help"], "probe")
-        return said
+        if (help_text := known.by_program.get(program)) is None:
+            help_text = known.by_program[program] = site.host.run([self.binary, "--help"], "probe")
+        return help_text
 
 
 class QemuTcg(Qemu):
@@ -386,5 +388,5 @@ def _may_open(device: Path, host: GuestHost) -> bool:
 
 def _cause(error: GuestError) -> str:
     """QEMU's own words where it said why; else the error's sentence."""
-    said = last_complaint(error.evidence.get("qemu.txt", b"")) if isinstance(error, GuestStartError) else ""
-    return said or str(error)
+    complaint = last_complaint(error.evidence.get("qemu.txt", b"")) if isinstance(error, GuestStartError) else ""
+    return complaint or str(error)

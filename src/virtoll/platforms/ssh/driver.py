@@ -95,37 +95,37 @@ def check_before(choices: Sequence[Parameters], testbed: Testbed | None) -> None
 
     The position among the choices is the guest's number, as in its links' addresses.
     """
-    named = [one.destination for one in choices if isinstance(one, SshParameters)]
-    twice = next((one for one in named if named.count(one) > 1), None)
+    named = [choice.destination for choice in choices if isinstance(choice, SshParameters)]
+    twice = next((destination for destination in named if named.count(destination) > 1), None)
     if twice is not None:
         raise UsageError(f"destination: {twice} is there twice; a guest is one entry, leave the other out")
-    for number, wanted in enumerate(choices):
-        if not isinstance(wanted, SshParameters) or wanted.destination is None:
+    for number, choice in enumerate(choices):
+        if not isinstance(choice, SshParameters) or choice.destination is None:
             continue
         if os.geteuid() != 0:
             raise UsageError(_ROOT_HERE)
         with as_usage_error():
-            _check_one(wanted, number, testbed)
+            _check_one(choice, number, testbed)
 
 
-def _check_one(wanted: SshParameters, number: int, testbed: Testbed | None) -> None:
-    host = open_host(HostAddress(ssh=wanted.destination))
+def _check_one(parameters: SshParameters, number: int, testbed: Testbed | None) -> None:
+    host = open_host(HostAddress(ssh=parameters.destination))
     machine = host.run(["uname", "-m"], "check").strip()
     if machine != this_platform.machine():
         raise GuestError(
             f"{host.name} is a {machine} and the agent is built for {this_platform.machine()}; run Virtoll from such a "
             "machine"
         )
-    if not wanted.wired or testbed is None:
+    if not parameters.wired or testbed is None:
         return
-    if len(wanted.interfaces) != len(testbed.near):
+    if len(parameters.interfaces) != len(testbed.near):
         raise GuestError(
-            f"interfaces: {len(wanted.interfaces)} of {host.name} named and {len(testbed.near)} needed, one that faces "
-            f"each of {', '.join(testbed.near)}"
+            f"interfaces: {len(parameters.interfaces)} of {host.name} named and {len(testbed.near)} needed, one that "
+            f"faces each of {', '.join(testbed.near)}"
         )
     sources, sinks = len(testbed.generator.interfaces), len(testbed.sink.interfaces)
     network = plan_links(number, sources, sinks=sinks, marks=testbed.timekeeper is not None)
-    find_nics(lambda argv: host.run(argv, "check"), host.name, wanted.interfaces, network)
+    find_nics(lambda argv: host.run(argv, "check"), host.name, parameters.interfaces, network)
 
 
 class FoundAgent(AgentClient):
@@ -136,7 +136,7 @@ class FoundAgent(AgentClient):
         network = request if isinstance(request, NetworkRequest) else None
         if network is None:
             return super().ask(request, deadline_seconds)
-        if any(one.ipv6_address or one.vlans for one in network.interfaces):
+        if any(interface.ipv6_address or interface.vlans for interface in network.interfaces):
             raise AgentError(
                 "unsupported", f"{self.who} is a found guest: IPv4 without tags only, so that all is put back"
             )
@@ -152,11 +152,11 @@ class SshGuest(ManagedMachine):
 
     def evidence(self) -> dict[str, bytes]:
         """What ssh and the agent complained of."""
-        said = b""
+        output = b""
         if self.complaints is not None and not self.complaints.closed:
             self.complaints.seek(0)
-            said = self.complaints.read()
-        return {**super().evidence(), "ssh.txt": said}
+            output = self.complaints.read()
+        return {**super().evidence(), "ssh.txt": output}
 
 
 class SshGuestPlatform(Platform[SshParameters]):
@@ -258,12 +258,12 @@ class SshGuestPlatform(Platform[SshParameters]):
         return GuestNetwork(tuple(links))
 
 
-def _promise(host: RemoteHost, nic: FoundNic, own: str, peer: str) -> None:
+def _promise(host: RemoteHost, nic: FoundNic, address: str, peer: str) -> None:
     """What is done last to a NIC is undone first: neighbour, address, then whether it is on, and its MTU."""
     host.guard(["ip", "link", "set", "dev", nic.name, "mtu", str(nic.mtu_bytes)])
     if not nic.up:
         host.guard(["ip", "link", "set", "dev", nic.name, "down"])
-    host.guard(["ip", "address", "del", f"{own}/24", "dev", nic.name])
+    host.guard(["ip", "address", "del", f"{address}/24", "dev", nic.name])
     host.guard(["ip", "neighbour", "del", peer, "dev", nic.name])
 
 

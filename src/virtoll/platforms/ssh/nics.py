@@ -30,7 +30,7 @@ class FoundNic:
     up: bool
 
 
-def find_nics(run: Run, who: str, wanted: Sequence[str], network: GuestNetwork) -> tuple[FoundNic, ...]:
+def find_nics(run: Run, who: str, names: Sequence[str], network: GuestNetwork) -> tuple[FoundNic, ...]:
     """The wanted NICs in their order, each fit to carry the links' addresses; ``who`` is the guest in messages."""
     if run(["id", "-u"]).strip() != "0":
         raise GuestError(
@@ -40,35 +40,35 @@ def find_nics(run: Run, who: str, wanted: Sequence[str], network: GuestNetwork) 
     links = _asked(run, "address")
     routes = [*_asked(run, "route"), *_asked(run, "-6", "route")]
     reserved = _reserved(run, links, routes)
-    found: list[FoundNic] = []
-    for name in wanted:
+    nics: list[FoundNic] = []
+    for name in names:
         link = _one(links, name, who)
         if (why := reserved.get(link["ifname"]) or _belongs(link)) is not None:
             raise GuestError(f"interfaces: {name} of {who} {why}; name another NIC, wired for the measurement alone")
         _refuse_shared_address(links, link, who)
-        if any(one.name == link["ifname"] for one in found):
+        if any(nic.name == link["ifname"] for nic in nics):
             raise GuestError(f"interfaces: {name} of {who} is there twice; each link needs a NIC of its own")
-        found.append(FoundNic(link["ifname"], link["address"], int(link["mtu"]), _UP in link["flags"]))
+        nics.append(FoundNic(link["ifname"], link["address"], int(link["mtu"]), _UP in link["flags"]))
     _refuse_taken_addresses(routes, who, network)
-    return tuple(found)
+    return tuple(nics)
 
 
 def _asked(run: Run, *what: str) -> list[dict[str, Any]]:
-    return [one for one in json.loads(run(["ip", "-json", *what]) or "[]") if one]
+    return [row for row in json.loads(run(["ip", "-json", *what]) or "[]") if row]
 
 
 def _one(links: Sequence[Mapping[str, Any]], name: str, who: str) -> Mapping[str, Any]:
     """The link of that name or MAC address."""
-    named = [one for one in links if one["ifname"] == name or one.get("address") == name.lower()]
+    named = [link for link in links if link["ifname"] == name or link.get("address") == name.lower()]
     if not named:
-        known = ", ".join(sorted(one["ifname"] for one in links))
+        known = ", ".join(sorted(link["ifname"] for link in links))
         raise GuestError(f"interfaces: {who} has no interface {name}; it has: {known}")
     return named[0]
 
 
 def _refuse_shared_address(links: Sequence[Mapping[str, Any]], link: Mapping[str, Any], who: str) -> None:
     """The agent finds a NIC by its MAC address, as frames do; VLANs, macvlans and bridges may share it."""
-    same = [one["ifname"] for one in links if one.get("address") == link["address"]]
+    same = [entry["ifname"] for entry in links if entry.get("address") == link["address"]]
     if len(same) > 1:
         raise GuestError(
             f"interfaces: {' and '.join(same)} of {who} have one MAC address; give each NIC an address of its own"
@@ -77,14 +77,16 @@ def _refuse_shared_address(links: Sequence[Mapping[str, Any]], link: Mapping[str
 
 def _reserved(run: Run, links: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Interfaces that the guest is reached by, with the reason: to touch them would be to lose it."""
-    found = {one["dev"]: "carries the guest's default route" for one in routes if one["dst"] == "default"}
+    reasons = {route["dev"]: "carries the guest's default route" for route in routes if route["dst"] == "default"}
     session = run(["printenv", "SSH_CONNECTION"]).split()
     if len(session) != 4:
         raise GuestError("its SSH session does not say which way it came (SSH_CONNECTION); use OpenSSH's server there")
     client, _, server, _ = (text.partition("%")[0] for text in session)
     back = _asked(run, "route", "get", client)
-    holders = [one["ifname"] for one in links if server in (own.get("local") for own in one.get("addr_info", []))]
-    return {**found, **dict.fromkeys([*holders, *(one["dev"] for one in back)], "carries the SSH connection")}
+    holders = [
+        link["ifname"] for link in links if server in (address.get("local") for address in link.get("addr_info", []))
+    ]
+    return {**reasons, **dict.fromkeys([*holders, *(route["dev"] for route in back)], "carries the SSH connection")}
 
 
 def _belongs(link: Mapping[str, Any]) -> str | None:
@@ -102,7 +104,7 @@ def _refuse_taken_addresses(routes: Sequence[Mapping[str, Any]], who: str, netwo
         if route["dst"] == "default":
             continue
         other = ipaddress.ip_network(route["dst"], strict=False)
-        taken = next((one for one in ours if one.version == other.version and one.overlaps(other)), None)
+        taken = next((subnet for subnet in ours if subnet.version == other.version and subnet.overlaps(other)), None)
         if taken is not None:
             raise GuestError(
                 f"{who} has a route to {other} by {route['dev']}, and the measurement's links need {taken} there; take "

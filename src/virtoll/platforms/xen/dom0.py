@@ -128,18 +128,18 @@ class Dom0Pin:
 
 def _as_they_are(listed: str) -> list[list[str]]:
     """The commands that put dom0's vCPUs where ``xl vcpu-list`` says that they are: hard and soft affinity of each."""
-    found: dict[str, tuple[str, str]] = {}
+    affinities: dict[str, tuple[str, str]] = {}
     for line in listed.splitlines()[1:]:
         columns = line.split(maxsplit=6)  # name, domain, vCPU, CPU, state, time, 'hard / soft'
         hard, slash, soft = columns[6].partition("/") if len(columns) == 7 else ("", "", "")
         if not slash:
             raise GuestError(f"'xl vcpu-list' says where dom0's vCPUs may run in a way that is not known: {line!r}")
-        found[columns[2]] = (hard.strip(), soft.strip())
-    if not found:
+        affinities[columns[2]] = (hard.strip(), soft.strip())
+    if not affinities:
         raise GuestError("'xl vcpu-list' names no vCPU of dom0: leave dom0_cpus out")
-    if len(set(found.values())) == 1:
-        found = {"all": next(iter(found.values()))}
-    return [["xl", "vcpu-pin", "Domain-0", number, *where] for number, where in found.items()]
+    if len(set(affinities.values())) == 1:
+        affinities = {"all": next(iter(affinities.values()))}
+    return [["xl", "vcpu-pin", "Domain-0", number, *where] for number, where in affinities.items()]
 
 
 @contextlib.contextmanager
@@ -190,9 +190,9 @@ def routed_link(host: GuestHost, link: Link, vif: str) -> Iterator[None]:
 
 def _refuse_strict_filter(host: GuestHost) -> None:
     """The kernel takes the stricter of 'all' and the interface's own; 'all' is the host's and is left as it is."""
-    found = host.read(Path("/proc/sys/net/ipv4/conf/all/rp_filter")).decode().strip()
-    if found != "0":
+    rp_filter = host.read(Path("/proc/sys/net/ipv4/conf/all/rp_filter")).decode().strip()
+    if rp_filter != "0":
         raise GuestError(
             f"attachment: routed: {host.name} drops what comes back by another way (net.ipv4.conf.all.rp_filter is "
-            f"{found}): set it to 0 there, or use 'attachment: bridge'"
+            f"{rp_filter}): set it to 0 there, or use 'attachment: bridge'"
         )

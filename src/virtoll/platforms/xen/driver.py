@@ -128,10 +128,10 @@ class Xen(Platform[XenParameters]):
     def probe(self, site: Site) -> Probe:
         """Ask the hypervisor what it can do, then boot a guest without network and wait for its agent."""
         try:
-            said = site.host.run(["xl", "info"], "probe")
+            output = site.host.run(["xl", "info"], "probe")
         except GuestError as error:
             return self.without(error, site.host) if isinstance(error, ProgramMissing) else _no_dom0(error, site.host)
-        facts = dict(line.partition(":")[::2] for line in said.splitlines())
+        facts = dict(line.partition(":")[::2] for line in output.splitlines())
         known = {key.strip(): value.strip() for key, value in facts.items()}
         version = f"Xen {known.get('xen_version', '?')}, scheduler {known.get('xen_scheduler', '?')}"
         needed, capabilities = _NEEDS[self.parameters.type], known.get("virt_caps", "").split()
@@ -216,44 +216,44 @@ class Xen(Platform[XenParameters]):
 
         The image's disk form, unless the root is in memory, and the data directory's disk.
         """
-        found: dict[str, str] = {}
+        devices: dict[str, str] = {}
         paravirtual = self.parameters.nic == "netfront"
         if self.parameters.root == "disk" or site.image.needs_disk:
             if not paravirtual:
                 raise GuestError(f"the image {site.image.name} is on a PV disk, which goes with nic: netfront alone")
-            found[_ROOT] = block_device(site.host, site.host.put(root_disk(site.image)), undo, "--read-only")
+            devices[_ROOT] = block_device(site.host, site.host.put(root_disk(site.image)), undo, "--read-only")
         if request.data_disk_path is not None:
-            found[_DATA if paravirtual else _EMULATED_DATA] = block_device(site.host, request.data_disk_path, undo)
-        return found
+            devices[_DATA if paravirtual else _EMULATED_DATA] = block_device(site.host, request.data_disk_path, undo)
+        return devices
 
     def _configuration(
         self, name: str, request: GuestRequest, site: Site, disks: Mapping[str, str]
     ) -> dict[str, object]:
         """The domain's configuration, without its NICs."""
-        wanted, image = self.parameters, site.image
-        paravirtual = wanted.nic == "netfront"
-        kernel = image.kernel.vmlinuz if wanted.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
+        parameters, image = self.parameters, site.image
+        paravirtual = parameters.nic == "netfront"
+        kernel = image.kernel.vmlinuz if parameters.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
         # The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
         drivers = dict.fromkeys(driver for disk in disks for driver in _DISKS[disk][0])
         modules = [*(["xen_netfront"] if paravirtual else []), *drivers]
-        if wanted.vfio:
-            modules += [*([_PCI_FRONTEND] if wanted.type == "pv" else []), HANDED_IN_NICS]
-        own = [*([] if paravirtual else ["xen_emul_unplug=never"]), *(_DISKS[disk][1] for disk in disks)]
-        own += kernel_words(wanted, data=request.data_disk_path is not None)
+        if parameters.vfio:
+            modules += [*([_PCI_FRONTEND] if parameters.type == "pv" else []), HANDED_IN_NICS]
+        arguments = [*([] if paravirtual else ["xen_emul_unplug=never"]), *(_DISKS[disk][1] for disk in disks)]
+        arguments += kernel_words(parameters, data=request.data_disk_path is not None)
         if modules:
-            own.append(f"virtoll.modules={','.join(modules)}")
+            arguments.append(f"virtoll.modules={','.join(modules)}")
         words = "console=hvc0 quiet panic=-1 reboot=t net.ifnames=0 cryptomgr.notests virtoll.channel=/dev/hvc0"
         # A cap of 0 is none, so that the smallest share is 1 %.
-        cap = wanted.cap if request.cpu_quota is None else max(1, round(100 * request.cpu_quota))
+        cap = parameters.cap if request.cpu_quota is None else max(1, round(100 * request.cpu_quota))
         settings: dict[str, object] = {
             "name": name,
-            "type": wanted.type,
+            "type": parameters.type,
             "kernel": str(site.host.put(kernel)),
             "ramdisk": str(site.host.put(image.disk_initramfs if modules else image.initramfs)),
-            "extra": " ".join([words, *own]),
+            "extra": " ".join([words, *arguments]),
             "memory": request.memory_bytes // _MIB,
             "vcpus": request.vcpus,
-            "cpu_weight": wanted.weight,
+            "cpu_weight": parameters.weight,
             "cap": cap,
             **dict.fromkeys(("on_poweroff", "on_reboot", "on_crash", "on_watchdog"), "destroy"),
         }
@@ -263,17 +263,17 @@ class Xen(Platform[XenParameters]):
             ]
         if request.cpus:
             settings["cpus"] = ",".join(map(str, request.cpus))
-        if wanted.type == "hvm":
+        if parameters.type == "hvm":
             settings |= {"vnc": 0, "vga": "none"}
         return settings
 
     def _nics(self, request: GuestRequest, network: Links | None, devices: Mapping[str, str]) -> dict[str, object]:
         """A vif a link, and the PCI devices in the order of theirs."""
         links = request.network.links if network is not None else ()
-        found: dict[str, object] = {
+        settings: dict[str, object] = {
             "vif": [self._vif(link, network) for link in links if network is not None and link.name not in devices]
         }
-        return found | ({"pci": [f"{address},permissive=0" for address in devices.values()]} if devices else {})
+        return settings | ({"pci": [f"{address},permissive=0" for address in devices.values()]} if devices else {})
 
     def _vif(self, link: Link, network: Links) -> str:
         """A NIC in the link's bridge; a routed one is taken out of it again, because it has to be in one to be made."""
