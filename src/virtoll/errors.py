@@ -169,7 +169,7 @@ class UsageError(VirtollError):
     def of(cls, problems: Sequence[Problem]) -> Self:
         """An error of all of these; each is told once."""
         once = tuple(dict.fromkeys(problems))
-        error = cls("\n".join(one.sentence for one in once))
+        error = cls("\n".join(problem.sentence for problem in once))
         error.problems = once
         return error
 
@@ -325,16 +325,16 @@ def complaint(error: Mapping[str, Any], key: str, known: str) -> str:
     ``error``: a member of its ``errors()``. ``key``: in words, empty for the whole. ``known``: which keys there are.
     """
     if error["type"] == "value_error":
-        said = str(error["ctx"]["error"])
+        sentence = str(error["ctx"]["error"])
     elif error["type"] == "extra_forbidden":
-        said = f"not known; {known}"
+        sentence = f"not known; {known}"
     elif error["type"] == "missing":
-        said = "is missing; add it"
+        sentence = "is missing; add it"
     elif error["type"] == "too_short":
         least = error["ctx"]["min_length"]
-        said = f"must have at least {least} of what it lists, got {error['ctx']['actual_length']}"
+        sentence = f"must have at least {least} of what it lists, got {error['ctx']['actual_length']}"
     elif error["type"] in _SHAPES:
-        said = f"{_SHAPES[error['type']]}, got {as_written(error['input'])}"
+        sentence = f"{_SHAPES[error['type']]}, got {as_written(error['input'])}"
     else:
-        said = f"{error['msg'][:1].lower()}{error['msg'][1:]}, got {as_written(error['input'])}"
-    return f"key '{key}': {said}" if key else said
+        sentence = f"{error['msg'][:1].lower()}{error['msg'][1:]}, got {as_written(error['input'])}"
+    return f"key '{key}': {sentence}" if key else sentence

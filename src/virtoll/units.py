@@ -184,12 +184,12 @@ def estimate(number: float, ends: tuple[float, float] | None, unit: str) -> str:
 
 def between(low: float, high: float, unit: str) -> str:
     """An interval of a metric, its ends rounded outward: '466 to 476 kframes/s', '950 ns to 1.20 µs'."""
-    one, other = (_end(number, (low, high), unit, up=up) for number, up in ((low, False), (high, True)))
+    lower, upper = (_end(number, (low, high), unit, up=up) for number, up in ((low, False), (high, True)))
     if unit == "x":
-        return f"{one.removesuffix('x')} to {other}"
-    number, _, tail = one.partition(" ")
-    shared = tail and tail == other.partition(" ")[2] and not tail.startswith("min")
-    return f"{number if shared else one} to {other}"
+        return f"{lower.removesuffix('x')} to {upper}"
+    number, _, tail = lower.partition(" ")
+    shared = tail and tail == upper.partition(" ")[2] and not tail.startswith("min")
+    return f"{number if shared else lower} to {upper}"
 
 
 def _end(number: float, ends: tuple[float, float], unit: str, *, up: bool) -> str:
@@ -211,8 +211,8 @@ def percent_estimate(share: float, ends: tuple[float, float] | None = None) -> s
 
 def percent_between(low: float, high: float) -> str:
     """An interval of shares, its ends rounded outward, and never to the other side of 100 %: '66 to 114 %'."""
-    one, other = (_percent_end(100 * share, 100 * (high - low), up=up) for share, up in ((low, False), (high, True)))
-    return one if one == other else f"{one.removesuffix(' %')} to {other}"
+    lower, upper = (_percent_end(100 * share, 100 * (high - low), up=up) for share, up in ((low, False), (high, True)))
+    return lower if lower == upper else f"{lower.removesuffix(' %')} to {upper}"
 
 
 def _percent_end(percent: float, width: float, *, up: bool) -> str:
@@ -246,6 +246,6 @@ def printable(text: str) -> str:
     if text.isprintable():  # as nearly all are
         return text
     return "".join(
-        one if one == "\n" or unicodedata.category(one)[0] != "C" else one.encode("unicode_escape").decode()
-        for one in text
+        letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else letter.encode("unicode_escape").decode()
+        for letter in text
     )

@@ -473,9 +473,8 @@ class Fleet:
                 network = guest.network or request.network
                 if network.attachment == "passthrough":
                     inside = guest.agent.ask(FactsRequest(), _FACTS_DEADLINE_SECONDS).interfaces
-                    network = with_found_macs(
-                        network, [interface.mac for interface in inside if interface.mac is not None]
-                    )
+                    macs = [interface.mac for interface in inside if interface.mac is not None]
+                    network = with_found_macs(network, macs)
                 draft.asked(request, network)
                 identifier = (os.getpid() + start) % 2**16
                 timekeeper, hops = self._connect(guest, network, site, identifier, counters=choice.counters)

@@ -78,7 +78,7 @@ class Study:
 
     def platform(self, key: str) -> StudyPlatform:
         """One of its platforms; `KeyError` where it has none of that name."""
-        return {one.key: one for one in self.platforms}[key]
+        return {platform.key: platform for platform in self.platforms}[key]
 
 
 def study_names() -> tuple[str, ...]:
@@ -89,21 +89,21 @@ def study_names() -> tuple[str, ...]:
 @cache
 def load_study(name: str) -> Study:
     """One study with its numbers; KeyError if there is no such study."""
-    given = _studies()[name]
+    study = _studies()[name]
     return Study(
         name=name,
-        title=given["title"],
-        question=given["question"],
-        presets=tuple(given["presets"]),
-        short=given["short"],
-        citation=given["citation"],
-        hardware=given["hardware"],
-        baseline=given["baseline"],
+        title=study["title"],
+        question=study["question"],
+        presets=tuple(study["presets"]),
+        short=study["short"],
+        citation=study["citation"],
+        hardware=study["hardware"],
+        baseline=study["baseline"],
         platforms=tuple(
             StudyPlatform(
-                key, one["name"], one["version"], one["written"], tuple(one["ours"]), one.get("successors")
+                key, platform["name"], platform["version"], platform["written"], tuple(platform["ours"]), platform.get("successors")
             )
-            for key, one in given["platforms"].items()
+            for key, platform in study["platforms"].items()
         ),
         values=tuple(value for value in published_values() if value.paper == name),
     )
@@ -143,9 +143,9 @@ def _value(row: Mapping[str | None, Any], line: int) -> PublishedValue:
 
 
 def _relation(text: str, line: int) -> Relation:
-    for one in RELATIONS:
-        if one == text:
-            return one
+    for relation in RELATIONS:
+        if relation == text:
+            return relation
     allowed = ", ".join(RELATIONS)
     raise ValueError(f"published.csv, line {line}: relation {text!r} is not known; choose one of: {allowed}")
 
