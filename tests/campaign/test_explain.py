@@ -17,7 +17,7 @@ from tests.support.experiments import fake
 from tests.support.facts import Command, Fact, assert_facts, assert_refused, missing_facts, refused
 from tests.support.model_runs import StopAfter, measured
 
-from virtoll.campaign.explain import Wanted, explain
+from virtoll.campaign.explain import ExplainRequest, explain
 from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import StorageError, UsageError
 from virtoll.experiment.selection import EVERYTHING, Selection
@@ -56,7 +56,7 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 
 def explained(run: Path, selection: Selection = EVERYTHING, repetitions: int = 3) -> RunFolder:
-    explain(RunFolder.open(run), Wanted(selection, repetitions), SilentProgress())
+    explain(RunFolder.open(run), ExplainRequest(selection, repetitions), SilentProgress())
     return RunFolder.open(run).explanations
 
 
@@ -165,7 +165,7 @@ def test_a_finished_run_stays_whole_and_a_changed_explanation_is_noticed(run: Pa
 
 def test_what_was_observed_before_a_kill_is_kept(run: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        explain(RunFolder.open(run), Wanted(EVERYTHING, 2), StopAfter(5))
+        explain(RunFolder.open(run), ExplainRequest(EVERYTHING, 2), StopAfter(5))
     folder = RunFolder.open(run).explanations
     kept = folder.observed()
     assert len(kept) == 5
@@ -229,7 +229,7 @@ def test_a_guest_that_dies_loses_its_trials_alone(run: Path) -> None:
 def assert_not_explained(run: Path, *facts: Fact, selection: Selection = EVERYTHING) -> None:
     """It is refused with these facts."""
     with refused(*facts, error=UsageError):
-        explain(RunFolder.open(run), Wanted(selection, 1), SilentProgress())
+        explain(RunFolder.open(run), ExplainRequest(selection, 1), SilentProgress())
 
 
 def test_a_run_of_another_host_is_refused(run: Path) -> None:

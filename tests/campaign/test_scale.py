@@ -22,7 +22,7 @@ from virtoll.campaign.pipeline import resume
 from virtoll.campaign.preview import plan_of
 from virtoll.campaign.progress import SilentProgress
 from virtoll.campaign.requirements import data_bytes, memory_at_once, why_impossible
-from virtoll.campaign.scale import GuestLost, Line
+from virtoll.campaign.scale import Barrier, GuestLost
 from virtoll.campaign.threads import at_once
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeHost
@@ -397,7 +397,7 @@ def test_a_thread_that_keeps_its_turn_is_not_disturbed() -> None:
 
 
 def test_a_wait_at_the_line_ends_where_another_guest_is_lost() -> None:
-    line = Line(2)
+    line = Barrier(2)
     began: list[int] = []
 
     def waits() -> None:
@@ -410,7 +410,7 @@ def test_a_wait_at_the_line_ends_where_another_guest_is_lost() -> None:
 
 
 def test_all_begin_when_the_last_one_is_there() -> None:
-    line = Line(3)
+    line = Barrier(3)
     found = at_once([line.start] * 3)
     assert all(delay_ns > 0 for delay_ns in found)
     at_once([line.finish] * 3)

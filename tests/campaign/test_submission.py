@@ -21,7 +21,7 @@ from tests.support.slurm_cluster import holding_python
 from virtoll.campaign import submission
 from virtoll.campaign.preview import plan_of
 from virtoll.campaign.slurm import Task, parsed_queue
-from virtoll.campaign.submission import Begun, Standing, missing_tasks, refuse_own, standing, time_limit
+from virtoll.campaign.submission import CampaignStatus, UnfinishedPart, missing_tasks, refuse_own, standing, time_limit
 from virtoll.errors import UsageError, VirtollError
 from virtoll.lab.inside import wait_until
 from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord
@@ -32,11 +32,11 @@ from virtoll.runfolder.store import to_json
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
-def stood(blocks: int, complete: set[int] | None = None, *begun: Begun) -> Standing:
+def stood(blocks: int, complete: set[int] | None = None, *begun: UnfinishedPart) -> CampaignStatus:
     """A folder with these blocks, from 0."""
     seen = (complete or set()).union(*(one.blocks for one in begun))
     missing = tuple(block for block in range(blocks) if block not in seen)
-    return Standing(CampaignRecord("c", "example", blocks, 0), tuple(sorted(complete or ())), begun, missing)
+    return CampaignStatus(CampaignRecord("c", "example", blocks, 0), tuple(sorted(complete or ())), begun, missing)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def stood(blocks: int, complete: set[int] | None = None, *begun: Begun) -> Stand
         (stood(7, {2}), (), 3, [(0, 1), (3, 5), (6, 6)]),
         (stood(7, {2}), (4, 5), 3, [(0, 1), (3, 3), (6, 6)]),
         (stood(5, set(range(5))), (), 1, []),
-        (stood(5, {0}, Begun((1, 2, 3), "killed", "")), (), 1, [(1, 3), (4, 4)]),
-        (stood(5, {0}, Begun((1, 2, 3), "running", "")), (), 1, [(4, 4)]),
-        (stood(5, {0}, Begun((1, 2, 3), "killed", "")), (1, 2, 3), 1, [(4, 4)]),
-        (stood(5, {0, 2}, Begun((1, 2, 3), "killed", "")), (), 1, [(1, 1), (3, 3), (4, 4)]),
+        (stood(5, {0}, UnfinishedPart((1, 2, 3), "killed", "")), (), 1, [(1, 3), (4, 4)]),
+        (stood(5, {0}, UnfinishedPart((1, 2, 3), "running", "")), (), 1, [(4, 4)]),
+        (stood(5, {0}, UnfinishedPart((1, 2, 3), "killed", "")), (1, 2, 3), 1, [(4, 4)]),
+        (stood(5, {0, 2}, UnfinishedPart((1, 2, 3), "killed", "")), (), 1, [(1, 1), (3, 3), (4, 4)]),
         (
-            stood(4, set(), Begun((0, 1), "killed", ""), Begun((1, 2), "interrupted", "")),
+            stood(4, set(), UnfinishedPart((0, 1), "killed", ""), UnfinishedPart((1, 2), "interrupted", "")),
             (),
             1,
             [(0, 1), (2, 2), (3, 3)],
@@ -60,7 +60,7 @@ def stood(blocks: int, complete: set[int] | None = None, *begun: Begun) -> Stand
     ],
 )
 def test_each_block_that_is_missing_is_in_one_task(
-    there: Standing, under_way: tuple[int, ...], each: int, tasks: list[tuple[int, int]]
+    there: CampaignStatus, under_way: tuple[int, ...], each: int, tasks: list[tuple[int, int]]
 ) -> None:
     assert missing_tasks(there, under_way, each) == tasks
 

@@ -9,7 +9,7 @@ from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.campaign.preview import catalogue
 from virtoll.claims.published_rows import Question, questions, rows_file, why_not_comparable
-from virtoll.claims.then_and_now import Beside, Standing, ThenAndNow, standing_for, then_and_now
+from virtoll.claims.then_and_now import Beside, Correspondence, ThenAndNow, standing_for, then_and_now
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
@@ -146,7 +146,7 @@ def test_a_latency_twice_as_long_is_half_of_the_performance() -> None:
     (row,) = found.rows
     assert (row.study.name, row.question.source, row.question.what) == ("suresh2014", "Table 1", "read")
     (now,) = row.nows
-    assert now.standing is Standing.PRODUCT
+    assert now.standing is Correspondence.PRODUCT
     assert now.ratio.estimate == pytest.approx(0.5, rel=0.02)
     assert now.ratio.interval is not None
     assert now.ratio.interval.low < 0.5 < now.ratio.interval.high
@@ -220,7 +220,7 @@ def test_what_the_second_guest_forwards_is_a_share_of_what_it_was_offered() -> N
     row = _beside(_run(platforms, measured), "openvz", "second guest", "95 %", "64 B")
     assert row.question.source == "Table 3"
     (now,) = row.nows
-    assert now.standing is Standing.SUCCESSOR
+    assert now.standing is Correspondence.SUCCESSOR
     assert now.ratio.estimate == pytest.approx(0.75, rel=0.02)
     assert now.ratio.unit == "share"
 
@@ -270,7 +270,7 @@ def test_the_bare_host_stands_next_to_the_papers() -> None:
     row = _beside(_run({"native": {}}, measured), "raw", "2 sources", "1500 B")
     assert row.platform is None
     (now,) = row.nows
-    assert now.standing is Standing.BARE_HOST
+    assert now.standing is Correspondence.BARE_HOST
     assert now.ratio.estimate == pytest.approx(1.5, rel=0.05)
 
 
@@ -288,14 +288,14 @@ def test_only_the_nearest_stands_next_to_a_papers_platform() -> None:
         for row in found.rows
     }
     assert places == {
-        ("openvz", "dbench"): [("openvz", Standing.PRODUCT)],
-        ("openvz", "OLTP"): [("openvz", Standing.PRODUCT)],
-        ("xen", "dbench"): [("uml", Standing.IN_PLACE)],
+        ("openvz", "dbench"): [("openvz", Correspondence.PRODUCT)],
+        ("openvz", "OLTP"): [("openvz", Correspondence.PRODUCT)],
+        ("xen", "dbench"): [("uml", Correspondence.IN_PLACE)],
     }
     without = {label: given for label, given in platforms.items() if label != "openvz"}
     found = _run(without, [one for one in measured if one.platform != "openvz"])
     (row,) = (one for one in found.rows if (one.question.platform, one.question.what) == ("openvz", "OLTP"))
-    assert [(now.ratio.platform, now.standing) for now in row.nows] == [("runc", Standing.SUCCESSOR)]
+    assert [(now.ratio.platform, now.standing) for now in row.nows] == [("runc", Correspondence.SUCCESSOR)]
     plain = _run({"native": {}, "uml": {}, "runsc": {}}, [one for one in measured if one.platform in ("native", "uml")])
     assert plain.rows == ()
 
@@ -339,8 +339,8 @@ def test_what_a_preset_has_in_a_products_place_names_it_as_its_study_does(preset
 
 
 def test_a_legend_says_what_is_not_the_papers_own() -> None:
-    named = {standing: standing.short for standing in Standing if standing.short}
-    assert set(named) == {Standing.SUCCESSOR, Standing.IN_PLACE}
+    named = {standing: standing.short for standing in Correspondence if standing.short}
+    assert set(named) == {Correspondence.SUCCESSOR, Correspondence.IN_PLACE}
     assert len(set(named.values())) == 2
 
 
@@ -354,6 +354,6 @@ def test_standing_is_by_what_a_platform_is_whatever_its_label() -> None:
     }
     manifest = made_up_run(platforms, [Made("native", "superpi")]).manifest
     study = load_study("schlosser2011")
-    assert standing_for(study.platform("vmware-e1000"), manifest) == {"a": Standing.PRODUCT}
+    assert standing_for(study.platform("vmware-e1000"), manifest) == {"a": Correspondence.PRODUCT}
     assert standing_for(study.platform("vmware-vmxnet3"), manifest) == {}
-    assert standing_for(study.platform("xen"), manifest) == {"c": Standing.PRODUCT}
+    assert standing_for(study.platform("xen"), manifest) == {"c": Correspondence.PRODUCT}

@@ -204,9 +204,12 @@ def _stands_still(pid: int) -> bool:
 
 
 def _states(pid: int) -> list[str]:
-    """What each thread of a process does, in the kernel's letters."""
-    found = [_text(path).rpartition(")")[2].split()[:1] for path in (PROC / str(pid) / "task").glob("*/stat")]
-    return [state[0] for state in found if state]
+    """What each thread of a process does, in the kernel's letters; none if the process has ended."""
+    threads: list[Path] = []
+    with contextlib.suppress(OSError):  # it ends while it is read
+        threads += (PROC / str(pid) / "task").iterdir()
+    states = [_text(thread / "stat").rpartition(")")[2].split()[:1] for thread in threads]
+    return [state[0] for state in states if state]
 
 
 def processes() -> list[Process]:

@@ -17,8 +17,8 @@ HALF_RECEIVED = "19700101000000,10.64.0.1,35562,10.64.0.2,5001,1,0.0-0.3,736000,
 
 
 def test_its_lines() -> None:
-    assert iperf.parse(SENT) == iperf.Line(1473472, 37243569, 0.0, None, None)
-    assert iperf.parse("warning: something\n" + RECEIVED) == iperf.Line(1473472, 37195199, 0.001, 0, 1001)
+    assert iperf.parse(SENT) == iperf.ReportLine(1473472, 37243569, 0.0, None, None)
+    assert iperf.parse("warning: something\n" + RECEIVED) == iperf.ReportLine(1473472, 37195199, 0.001, 0, 1001)
 
 
 @pytest.mark.parametrize("text", ["", "connect failed: Connection refused", RECEIVED.replace(",0.001", "")])

@@ -114,7 +114,7 @@ def working(rows: str = "1000", **run: Any) -> ProgramGuest:
 
 
 @dataclass
-class Company:
+class Group:
     """Two guests at once, of which the other is always there already."""
 
     number: int
@@ -132,12 +132,12 @@ class Company:
 )
 def test_one_server_for_all_is_the_first_guests(number: int, server: str, database: int) -> None:
     makes_table = (number, server) != (1, "shared-database")
-    company = Company(number)
+    group = Group(number)
     guest = working() if makes_table else ProgramGuest({"mariadb": [{"stdout": "1000\n"}]}, timed={"stdout": OLTP})
     parameters = {"threads": 2, "transactions": 200, "rows": 1000, "server": server}
-    measured = measure("mariadb-oltp", trial_bench(guest, company=company), **parameters)
+    measured = measure("mariadb-oltp", trial_bench(guest, group=group), **parameters)
     assert measured.check == RIGHT
-    assert company.met == 2, "before the first table is made, and after the last rows are counted"
+    assert group.met == 2, "before the first table is made, and after the last rows are counted"
     assert guest.names.count("mariadb-install-db") == (1 if number == 0 else 0)
     assert guest.servers == {}
     argv = result_of(measured)["argv"]

@@ -28,7 +28,7 @@ from virtoll.stats.bounds import TWO_BOUNDS, lower_bounds, without_two_bounds
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import PERCENTILES, pooled_percentiles
 from virtoll.workloads.base import Bench
-from virtoll.workloads.loss_ratio_search import Counted, Found, Goal, search
+from virtoll.workloads.loss_ratio_search import Counted, Goal, GoalBounds, search
 from virtoll.workloads.throughput import DELAY_SHARES, Throughput, ThroughputParameters
 
 NDR = Goal("ndr", 0.0, 0.5, 0.02, 1.0, 5.0)
@@ -38,7 +38,7 @@ CAPACITY = 1e9 / (900 + 0.2 * 64)  # of the fake platform's router, frames/s of 
 
 def searched(
     capacity: float, loss: float = 0.0, generator: float = 1e9, limit: float = 1000.0, most: float = 2e6
-) -> tuple[Found, Found]:
+) -> tuple[GoalBounds, GoalBounds]:
     """The search on a router that forwards so many frames/s, and loses a share of them besides."""
 
     def trial(load: float, seconds: float) -> Counted:

@@ -17,7 +17,7 @@ from virtoll.advise.frame_sizes import FORWARD, asked_of_sizes
 from virtoll.advise.guests import Guests, guests_of
 from virtoll.advise.meets import (
     Answer,
-    Asked,
+    BoundCheck,
     Statement,
     family_of,
     finding,
@@ -108,7 +108,7 @@ def _cautions(analysis: Analysis, parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
+def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[BoundCheck] | str:
     """What each platform's guest alone is asked; in words what the run lacks."""
     if isinstance(part, RouterNeed):
         return asked_of_router(analysis, ratios, part)
@@ -116,7 +116,7 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
     for workload, bounds in part.asked.items():
         cells = {bound: measured(ratios, workload, bound.figure.name, part.where) for bound in bounds}
         demands = [
-            Asked(bound.text, bound.limit, cell.lower_is_better, cell)
+            BoundCheck(bound.text, bound.limit, cell.lower_is_better, cell)
             for bound, values in cells.items()
             if not isinstance(values, str)
             for cell in values
@@ -130,7 +130,7 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[Asked] | str:
 
 
 def _statement(
-    analysis: Analysis, ratios: Ratios, platform: str, part: Part, demands: list[Asked] | str, family: int
+    analysis: Analysis, ratios: Ratios, platform: str, part: Part, demands: list[BoundCheck] | str, family: int
 ) -> Statement:
     known = [] if isinstance(demands, str) else demands
     platform_demands = [demand for demand in known if demand.cell.platform == platform]
@@ -145,7 +145,7 @@ def _statement(
     return Statement(platform, part.text, answer, findings)
 
 
-def _lacks(part: FigureNeed, demands: Sequence[Asked]) -> str:
+def _lacks(part: FigureNeed, demands: Sequence[BoundCheck]) -> str:
     """Which bound nothing was measured of, in words; empty where all were."""
     bounds = {demand.bound for demand in demands}
     workload = demands[0].cell.task.workload

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.advise.frame_sizes import FORWARD
-from virtoll.advise.meets import Answer, Asked, Finding, family_of, finding, measured, of_all, of_any
+from virtoll.advise.meets import Answer, BoundCheck, Finding, family_of, finding, measured, of_all, of_any
 from virtoll.advise.models import MOST_HELD_OUT, held_out_of_blocks
 from virtoll.advise.need import Known, Part, RouterNeed
 from virtoll.advise.routers import asked_of_router
@@ -120,7 +120,7 @@ def _answer(part: Part, findings: Sequence[Finding], too_little: Mapping[str, st
     return Answer.OPEN, "; ".join(reasons)
 
 
-def _too_little(analysis: Analysis, demands: Sequence[Asked], needed: float) -> dict[str, str]:
+def _too_little(analysis: Analysis, demands: Sequence[BoundCheck], needed: float) -> dict[str, str]:
     """By condition, in words, why a guest beside that forwards does not stand for a router that must do so much."""
     reasons = {}
     for demand in demands:
@@ -135,12 +135,12 @@ def _too_little(analysis: Analysis, demands: Sequence[Asked], needed: float) -> 
     return reasons
 
 
-def _label(analysis: Analysis, demand: Asked) -> str:
+def _label(analysis: Analysis, demand: BoundCheck) -> str:
     """The condition of a cell beside others, as the run names it."""
     return next(condition.label for condition in analysis.isolation.conditions if condition == demand.cell.under)
 
 
-def _conditions(demands: Sequence[Asked]) -> list[Asked]:
+def _conditions(demands: Sequence[BoundCheck]) -> list[BoundCheck]:
     """One of each platform, workload and condition."""
     by_condition = {}
     for demand in demands:
@@ -148,7 +148,7 @@ def _conditions(demands: Sequence[Asked]) -> list[Asked]:
     return list(by_condition.values())
 
 
-def _factor(analysis: Analysis, demand: Asked) -> Factor:
+def _factor(analysis: Analysis, demand: BoundCheck) -> Factor:
     label = _label(analysis, demand)
     known = analysis.isolation.comparison(demand.cell.platform, demand.cell.task, label)
     if known is None or known.share is None:
@@ -161,7 +161,7 @@ def _factor(analysis: Analysis, demand: Asked) -> Factor:
     return Factor(label, known.share, ends.low if ends else None, ends.high if ends else None, held_out, why)
 
 
-def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str]) -> list[Asked] | str:
+def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str]) -> list[BoundCheck] | str:
     """Beside the load that stands for all others; of several loads at once no run knows."""
     if len(loads) > 1:
         return f"no experiment has guests of several loads ({', '.join(loads)}) beside one at once"
@@ -170,13 +170,13 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str])
         return asked_of_router(analysis, ratios, part, beside)
     reason = ""
     for workload, bounds in part.asked.items():
-        demands: list[Asked] = []
+        demands: list[BoundCheck] = []
         for bound in bounds:
             cells = measured(ratios, workload, bound.figure.name, {**part.where, **beside})
             if isinstance(cells, str):
                 reason = reason or cells
             else:
-                demands += [Asked(bound.text, bound.limit, cell.lower_is_better, cell) for cell in cells]
+                demands += [BoundCheck(bound.text, bound.limit, cell.lower_is_better, cell) for cell in cells]
         if demands:
             return demands
     return f"{reason} beside the load {loads[0]}"

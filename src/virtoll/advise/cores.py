@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from virtoll.advise.meets import Asked, caveat_of, measured, untold
+from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
 from virtoll.advise.models import Model, fit, geometric_mean, predicted
 from virtoll.advise.need import Bound, FigureNeed
 from virtoll.claims.ratios import Ratios, by_block
@@ -20,7 +20,7 @@ from virtoll.stats.values import Task
 VCPUS = "vcpus"
 
 
-def asked_of_cores(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound) -> list[Asked]:
+def asked_of_cores(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound) -> list[BoundCheck]:
     """What each platform is asked of a number of virtual CPUs that was not measured; none where nothing tells it."""
     number = need.where.get(VCPUS)
     if not isinstance(number, int) or isinstance(number, bool):
@@ -34,13 +34,15 @@ def asked_of_cores(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound
     return [_asked(ratios, bound, by_number, number) for by_number in groups.values()]
 
 
-def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) -> Asked:
+def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) -> BoundCheck:
     """By the law, block by block; a cell of which nothing can be said where it does not fit, or would be beyond."""
     first = cells[min(cells)]
     sign = 1.0 if first.lower_is_better else -1.0
     numbers = ", ".join(map(str, sorted(cells)))
     reason = f"{number} virtual CPUs were not measured, and {numbers} do not show it"
-    demand = Asked(bound.text, bound.limit, first.lower_is_better, untold(first, reason), basis=tuple(cells.values()))
+    demand = BoundCheck(
+        bound.text, bound.limit, first.lower_is_better, untold(first, reason), basis=tuple(cells.values())
+    )
     if caveat_of(ratios, first) is not None:
         return demand
     logs = {n: by_block(cell.rounds) for n, cell in cells.items()}

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from virtoll.advise.meets import Asked, caveat_of, measured, untold
+from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
 from virtoll.advise.models import Model, fit, geometric_mean, predicted
 from virtoll.advise.need import Bound, FigureNeed
 from virtoll.claims.ratios import Ratios, by_block
@@ -21,7 +21,7 @@ SIZE = "frame_size_bytes"
 HIGHER = 1.10  # times: up to which a larger frame's higher rate is taken for chance
 
 
-def asked_of_sizes(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound) -> list[Asked]:
+def asked_of_sizes(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound) -> list[BoundCheck]:
     """What each platform is asked of a frame size that was not measured; none where nothing tells it."""
     size = need.where.get(SIZE)
     if workload != FORWARD or not isinstance(size, int) or isinstance(size, bool):
@@ -34,7 +34,7 @@ def asked_of_sizes(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound
             sizes = ", ".join(str(cell.attributes[SIZE]) for cell in group)
             cell = untold(group[0], f"frames of {size} B were not measured, and those of {sizes} B do not show it")
             fitted = None if modelled is None else modelled.fit
-            modelled = Asked("", 1.0, group[0].lower_is_better, cell, fit=fitted, basis=tuple(group))
+            modelled = BoundCheck("", 1.0, group[0].lower_is_better, cell, fit=fitted, basis=tuple(group))
         demands.append(replace(modelled, bound=bound.text, limit=bound.limit))
     return demands
 
@@ -55,7 +55,7 @@ def falls(cells: Sequence[Cell]) -> bool:
     return all(later <= HIGHER * earlier for place, earlier in enumerate(rates) for later in rates[place + 1 :])
 
 
-def frame_cost(cells: Sequence[Cell], size: int) -> Asked | None:
+def frame_cost(cells: Sequence[Cell], size: int) -> BoundCheck | None:
     """The value of a frame size by the model, block by block; None where the size is not between those measured.
 
     `cells`: of one platform, by size. Of rates that are lower bounds no model is made.
@@ -73,10 +73,10 @@ def frame_cost(cells: Sequence[Cell], size: int) -> Asked | None:
     blocks = sorted(set.intersection(*(set(values) for values in times.values())))
     nearest = min(cells, key=lambda cell: abs(cell.attributes[SIZE] - size))
     if not fitted.fits or not blocks:
-        return Asked("", 1.0, lower, nearest, fit=fitted)
+        return BoundCheck("", 1.0, lower, nearest, fit=fitted)
     rounds = {}
     for block in blocks:
         estimate = predicted(Model.FRAME_COST, {at: values[block] for at, values in times.items()}, size)
         rounds[block, 0] = sign * (math.log(estimate) - unit)
     task = f"{replace(nearest.task, size=f'{size} B').work}, which was not measured, by a model"
-    return Asked("", 1.0, lower, replace(nearest, rounds=rounds), fit=fitted, task=task, basis=tuple(cells))
+    return BoundCheck("", 1.0, lower, replace(nearest, rounds=rounds), fit=fitted, task=task, basis=tuple(cells))

@@ -16,7 +16,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from virtoll.advise.meets import Asked, as_offered, more_blocks_for, why_not_measured
+from virtoll.advise.meets import BoundCheck, as_offered, more_blocks_for, why_not_measured
 from virtoll.advise.need import BOUND, Figure, Known, KnownWorkload, figure_of, put_parameter, words_of
 from virtoll.advise.quantities import NUMBER, quantity, scales_of
 from virtoll.claims.model import Compared, PlatformFilter
@@ -314,11 +314,11 @@ def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: i
     if analysis.host_of:
         return None
     if threshold.figure is not None:
-        demand = Asked(threshold.text, threshold.limit, cell.lower_is_better, cell)
+        demand = BoundCheck(threshold.text, threshold.limit, cell.lower_is_better, cell)
         return more_blocks_for(demand, family, analysis.level_after)
     compared = analysis.comparison(cell.platform, cell.task)
     if compared is None:
         return None
     shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
     size = analysis.family if cell.task.metric.primary else analysis.second_family
-    return more_blocks_for(Asked(threshold.text, 1 / threshold.limit, False, shares), size, analysis.level_after)
+    return more_blocks_for(BoundCheck(threshold.text, 1 / threshold.limit, False, shares), size, analysis.level_after)

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 from virtoll.advise.frame_sizes import SIZE
-from virtoll.advise.meets import Answer, Asked, Finding, caveat_of, family_of, finding, measured, of_all, of_any
+from virtoll.advise.meets import Answer, BoundCheck, Finding, caveat_of, family_of, finding, measured, of_all, of_any
 from virtoll.advise.models import BEYOND, Fit, Model, fit, geometric_mean, predicted
 from virtoll.advise.need import FigureNeed, Part, RouterNeed
 from virtoll.advise.routers import asked_of_routers
@@ -95,7 +95,7 @@ def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, .
     return tuple(rows)
 
 
-ByNumber = dict[int, list[Asked]]
+ByNumber = dict[int, list[BoundCheck]]
 
 
 def _jobs(analysis: Analysis, ratios: Ratios, need: FigureNeed) -> dict[str, ByNumber]:
@@ -108,7 +108,7 @@ def _jobs(analysis: Analysis, ratios: Ratios, need: FigureNeed) -> dict[str, ByN
             for cell in cells if not isinstance(cells, str) else ():
                 rounds = worst.get((cell.platform, cell.task, cell.under))
                 if rounds is not None:
-                    demand = Asked(bound.text, bound.limit, cell.lower_is_better, replace(cell, rounds=rounds))
+                    demand = BoundCheck(bound.text, bound.limit, cell.lower_is_better, replace(cell, rounds=rounds))
                     number = int(cell.attributes["guests"])
                     demands.setdefault(cell.platform, {}).setdefault(number, []).append(demand)
         if demands:

@@ -3,7 +3,7 @@
 A platform *meets* a bound where the end of its interval that speaks against it does, and does *not* meet it where the
 other end does not either. Intervals are those of claims (`claims.ratios`): over blocks, simultaneous with all others of
 the advice. A rate that is a lower bound has an open end, so that it may meet a bound and never fail it. What is
-functional only decides nothing. Main types: `Asked` (values and a bound), `Statement` (a platform and a part).
+functional only decides nothing. Main types: `BoundCheck` (values and a bound), `Statement` (a platform and a part).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class BoundCheck:
     """Values of one platform and the bound that they are held against, in the values' unit.
 
     `cell`: what must reach it. `against`: what must not, to fail it; None: the same. `fit`: the model that the values
@@ -170,12 +170,12 @@ def _alone(cell: Cell) -> Compared:
     return Compared(workload=cell.task.workload)
 
 
-def family_of(ratios: Ratios, demands: Iterable[Asked]) -> int:
+def family_of(ratios: Ratios, demands: Iterable[BoundCheck]) -> int:
     """How many intervals are simultaneous: all of those whose numbers are results."""
     return sum(caveat_of(ratios, cell) is None for demand in demands for cell in demand.cells)
 
 
-def finding(analysis: Analysis, ratios: Ratios, demand: Asked, family: int) -> Finding:
+def finding(analysis: Analysis, ratios: Ratios, demand: BoundCheck, family: int) -> Finding:
     """What the values say of their bound."""
     cells = demand.cells
     values = [ratios.ratio(_alone(cell), (cell, None), family, value=True) for cell in cells]
@@ -212,7 +212,7 @@ def finding(analysis: Analysis, ratios: Ratios, demand: Asked, family: int) -> F
     )
 
 
-def _margin(demand: Asked, ratio: Ratio, other: Ratio, value: float | None) -> Margin | None:
+def _margin(demand: BoundCheck, ratio: Ratio, other: Ratio, value: float | None) -> Margin | None:
     """Of performance, whichever way the figure goes; a model's ends are moved by its error on what it has not seen."""
     if value is None or (ratio.simultaneous is None and other.simultaneous is None):
         return None
@@ -233,7 +233,7 @@ def _margin(demand: Asked, ratio: Ratio, other: Ratio, value: float | None) -> M
     return Margin(performance(value), least, most)
 
 
-def more_blocks_for(demand: Asked, family: int, level_after: Callable[[int], float]) -> int | None:
+def more_blocks_for(demand: BoundCheck, family: int, level_after: Callable[[int], float]) -> int | None:
     """How many blocks more 80 % of runs would need to tell, were the estimate the truth; None: not known.
 
     As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told.

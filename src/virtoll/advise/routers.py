@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from virtoll.advise.frame_sizes import FORWARD, SIZE, falls, frame_cost, groups
-from virtoll.advise.meets import Asked, caveat_of, measured, untold
+from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
 from virtoll.advise.need import RouterNeed
 from virtoll.claims.ratios import Ratios
 from virtoll.claims.readings import Cell, trials_of
@@ -33,11 +33,11 @@ _BOUND = "a rate of it is a lower bound: more may be possible"
 
 def asked_of_router(
     analysis: Analysis, ratios: Ratios, need: RouterNeed, beside: Mapping[str, Any] | None = None
-) -> list[Asked] | str:
+) -> list[BoundCheck] | str:
     """What each platform is asked; in words what the run lacks. `beside`: what is to be beside it (`readings`)."""
     workloads = [FORWARD] if need.plain else [FORWARD, SEARCH]
     where = {**need.where, **(beside or {})}
-    demands: list[Asked] = []
+    demands: list[BoundCheck] = []
     reasons: list[str] = []
     for workload in workloads:
         cells = measured(ratios, workload, None, {**where, SIZE: need.frame_size_bytes})
@@ -54,7 +54,7 @@ def asked_of_router(
     return demands or reasons[0]
 
 
-def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> list[Asked]:
+def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> list[BoundCheck]:
     """What each platform's routers side by side are asked, each of them: the one of which least came through."""
     where = {**need.where, SIZE: need.frame_size_bytes, "routers": {"at_least": 2}}
     cells = measured(ratios, SIDE_BY_SIDE, RATE, where)
@@ -62,21 +62,21 @@ def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> li
     for cell in cells if not isinstance(cells, str) else ():
         within = _within(analysis, need, cell)
         if need.plain:
-            demands.append(Asked(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
+            demands.append(BoundCheck(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
         else:
-            demands.append(Asked(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
+            demands.append(BoundCheck(need.text, need.rate, False, within, _beyond(analysis, need, cell)))
     return demands
 
 
-def _asked(analysis: Analysis, need: RouterNeed, near: Cell, far: Cell, note: str = "") -> Asked:
+def _asked(analysis: Analysis, need: RouterNeed, near: Cell, far: Cell, note: str = "") -> BoundCheck:
     """`near` must reach the rate, and `far` must not, to fail it."""
     bound = need.text
     if need.plain:
-        return Asked(bound, need.rate, False, near, None if near is far else far, note=note)
-    return Asked(bound, need.rate, False, _within(analysis, need, near), _beyond(analysis, need, far), note=note)
+        return BoundCheck(bound, need.rate, False, near, None if near is far else far, note=note)
+    return BoundCheck(bound, need.rate, False, _within(analysis, need, near), _beyond(analysis, need, far), note=note)
 
 
-def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequence[Cell]) -> Asked:
+def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequence[Cell]) -> BoundCheck:
     """What other sizes say of the size that is needed."""
     size = need.frame_size_bytes
     modelled = frame_cost(cells, size) if need.plain and caveat_of(ratios, cells[0]) is None else None

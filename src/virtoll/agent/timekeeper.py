@@ -31,7 +31,7 @@ from virtoll.errors import GuestError
 from virtoll.lab.network import Link
 
 
-class StartLine(Protocol):
+class StartBarrier(Protocol):
     """Where guests that are measured at once wait for each other; ``pause_ns``: from the start mark to the job."""
 
     pause_ns: int
@@ -97,12 +97,12 @@ class Timekeeper:
         self._guest_interface = guest_interface
         self._identifier = identifier
         self._sequence = 0
-        self._start_line: StartLine | None = None
+        self._start_line: StartBarrier | None = None
         if link is not None:
             peer.ask(TimekeeperStartRequest(interface=link.peer_interface))
 
     @contextlib.contextmanager
-    def together(self, line: StartLine) -> Iterator[None]:
+    def together(self, line: StartBarrier) -> Iterator[None]:
         """Within the context its jobs begin when those of all guests at the line do."""
         self._start_line = line
         try:

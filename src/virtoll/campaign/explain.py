@@ -51,14 +51,14 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExplainRequest:
     """What of a run is to be explained, and by how many trials of each platform and workload."""
 
     selection: Selection
     repetitions: int
 
 
-def explain(run: RunFolder, request: Wanted, progress: Progress) -> None:
+def explain(run: RunFolder, request: ExplainRequest, progress: Progress) -> None:
     """Measure what is left to be observed, and store it beside the run; refused on another host than the run's."""
     experiment = explained_experiment(run)
     todo = outstanding(run, experiment, request)
@@ -88,7 +88,7 @@ def explained_experiment(run: RunFolder) -> Experiment:
     return experiment
 
 
-def outstanding(run: RunFolder, experiment: Experiment, request: Wanted) -> Plan:
+def outstanding(run: RunFolder, experiment: Experiment, request: ExplainRequest) -> Plan:
     """The trials that are still to be observed, repetition by repetition; numbered on from those that were tried."""
     labels = {choice.label: choice.platform for choice in experiment.platforms}
     names = [choice.workload for choice in experiment.workloads]

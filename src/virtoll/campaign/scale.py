@@ -1,8 +1,8 @@
 """One workload in several guests at once: all begin at one moment, and what each of them did is stored.
 
-Main types: ``Line`` (where they wait for each other), ``Outcome`` (of all of them). Each guest is measured as one alone
-is, by a thread of its own: what a workload makes ready, its marks, its check. The jobs begin when every guest is there.
-A guest that fails costs the trial and is named; guests that did not begin together make the trial invalid.
+Main types: ``Barrier`` (where they wait for each other), ``Outcome`` (of all of them). Each guest is measured as one
+alone is, by a thread of its own: what a workload makes ready, its marks, its check. The jobs begin when every guest is
+there. A guest that fails costs the trial and is named; guests that did not begin together make the trial invalid.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class GuestLost(GuestError):
     """Another guest of those that are measured together failed, so that this one waits in vain."""
 
 
-class Line:
-    """Where so many guests wait for each other, before their jobs and after them; a ``timekeeper.StartLine``."""
+class Barrier:
+    """Where so many guests wait for each other, before their jobs and after them; a ``timekeeper.StartBarrier``."""
 
     def __init__(self, guests: int) -> None:
         """All of them are to come."""
@@ -87,16 +87,16 @@ class Line:
 
 
 @dataclass
-class Company:
-    """Those at a line, as one of them sees them; a ``workloads.base.Company``."""
+class BarrierGroup:
+    """The guests at a barrier, as one of them sees them; a ``workloads.base.GuestGroup``."""
 
-    line: Line
+    barrier: Barrier
     guests: int
     number: int
 
     def meet(self) -> None:
-        """As ``Line``."""
-        self.line.meet()
+        """As ``Barrier``."""
+        self.barrier.meet()
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class _Member:
     """One of the guests while it is measured; ``error``: what it failed of."""
 
     live: LiveGuest
-    company: Company
+    group: BarrierGroup
     error: GuestError | None = None
     run: GuestRun | None = field(default=None)
 
@@ -122,8 +122,8 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
 
     ``NeighbourFailed`` names one that failed; ``AgentError`` says what they, being well, cannot do.
     """
-    line = Line(len(guests))
-    members = [_Member(live, Company(line, len(guests), number)) for number, live in enumerate(guests)]
+    barrier = Barrier(len(guests))
+    members = [_Member(live, BarrierGroup(barrier, len(guests), number)) for number, live in enumerate(guests)]
     with running(guests, point.guest):
         at_once([partial(_measure, trial, member, session) for member in members])
         for number, member in enumerate(members, start=1):
@@ -138,22 +138,22 @@ def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
     """One guest's part, in a thread of its own."""
     from virtoll.runfolder.records import Check, Clock, GuestRun
 
-    live, line, workload = member.live, member.company.line, workload_of(trial.workload)
+    live, barrier, workload = member.live, member.group.barrier, workload_of(trial.workload)
     try:
         with live.host_cpu() as used, live.prepared(workload.name, workload.needs()) as lacking:
             if lacking is not None:
                 raise GuestCannot(lacking)
-            bench = replace(live.bench(session.pinning, session.tags), cpus=(), company=member.company)
+            bench = replace(live.bench(session.pinning, session.tags), cpus=(), group=member.group)
             # Reading one guest's processes would disturb those that still work, so that it is done of one alone.
-            read = used if member.company.guests == 1 else None
+            read = used if member.group.guests == 1 else None
             counted = live.timekeeper.also(read.measuring) if read is not None else contextlib.nullcontext()
-            with live.timekeeper.together(line), counted:
+            with live.timekeeper.together(barrier), counted:
                 outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
     except GuestError as error:
         member.error = error
         return
     finally:
-        line.leave()  # nobody waits for it any more: who is well has passed the line as often as all others
+        barrier.leave()  # nobody waits for it any more: who is well has passed it as often as all others
     member.run = GuestRun(
         boot=live.boot,
         clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),

@@ -1,8 +1,8 @@
 """A campaign given to Slurm: which blocks are still to be measured, and by which tasks of which array job.
 
 What there is to do is read from the folder's parts and Slurm's queue, and never kept anywhere else: to submit again
-submits what is missing. Main types: ``Begun`` (a part that did not end), ``Standing`` (what a folder has), ``ArrayJob``
-(what sbatch is given). Main functions: ``standing``, ``missing_tasks``, ``submit``, ``task_blocks``.
+submits what is missing. Main types: ``UnfinishedPart`` (a part that did not end), ``CampaignStatus`` (what a folder
+has), ``ArrayJob`` (what sbatch is given). Main functions: ``standing``, ``missing_tasks``, ``submit``, ``task_blocks``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _OWN_LETTERS = "aDdJNoW"
 
 
 @dataclass(frozen=True)
-class Begun:
+class UnfinishedPart:
     """A part that began and did not end: its blocks from 0, its state, and why it is so as far as it says."""
 
     blocks: tuple[int, ...]
@@ -83,7 +83,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CampaignStatus:
     """What a campaign's folder has: the blocks of parts that are complete, the parts that began, and all other blocks.
 
     A block that is complete in one part and begun in another is complete.
@@ -91,7 +91,7 @@ class Standing:
 
     campaign: CampaignRecord
     complete: tuple[int, ...]
-    begun: tuple[Begun, ...]
+    begun: tuple[UnfinishedPart, ...]
     missing: tuple[int, ...]
 
 
@@ -110,11 +110,11 @@ class ArrayJob:
         return [block for first, last in self.record.tasks for block in range(first, last + 1)]
 
 
-def standing(folder: Path) -> Standing:
+def standing(folder: Path) -> CampaignStatus:
     """What of a campaign there is, by the names and states of its parts' folders; UsageError where it is none."""
     campaign = campaign_of(folder)
     complete: set[int] = set()
-    begun: list[Begun] = []
+    begun: list[UnfinishedPart] = []
     for path in sorted(folder.iterdir()):
         match = _PART.fullmatch(path.name)
         if match is None or not (path / "manifest.json").exists():
@@ -124,11 +124,11 @@ def standing(folder: Path) -> Standing:
         if state == "complete":
             complete |= set(blocks)
         else:
-            begun.append(Begun(blocks, state, _reason(path)))
+            begun.append(UnfinishedPart(blocks, state, _reason(path)))
     begun.sort(key=lambda part: part.blocks)
     seen = complete.union(*(part.blocks for part in begun))
     missing = tuple(block for block in range(campaign.blocks) if block not in seen)
-    return Standing(campaign, tuple(sorted(complete)), tuple(begun), missing)
+    return CampaignStatus(campaign, tuple(sorted(complete)), tuple(begun), missing)
 
 
 def campaign_of(folder: Path) -> CampaignRecord:
@@ -148,7 +148,7 @@ def _reason(part: Path) -> str:
         return ""
 
 
-def missing_tasks(there: Standing, under_way: Collection[int], blocks_per_task: int) -> list[tuple[int, int]]:
+def missing_tasks(there: CampaignStatus, under_way: Collection[int], blocks_per_task: int) -> list[tuple[int, int]]:
     """The first and last block, from 0, of each task that is to be submitted.
 
     A part that began is a task as it is, so that its folder is gone on with. Other blocks are taken in order.

@@ -106,9 +106,9 @@ class Value(Range):
     unit: Text
 
 
-Wanted = Annotated[Scalar | list[Scalar] | Range, Field(union_mode="left_to_right")]
+Allowed = Annotated[Scalar | list[Scalar] | Range, Field(union_mode="left_to_right")]
 """One value, a list of those that count, or a range. In `where` also `least`, `most`, and in `against` `next`."""
-WantedOrEach = Annotated[Scalar | list[Scalar] | Range | Each, Field(union_mode="left_to_right")]
+AllowedOrEach = Annotated[Scalar | list[Scalar] | Range | Each, Field(union_mode="left_to_right")]
 
 
 class PlatformFilter(_Strict):
@@ -118,11 +118,11 @@ class PlatformFilter(_Strict):
     `nic`: what kind its network interface is, whatever its model; `parameters`: the platform's own, by name.
     """
 
-    label: Wanted | None = None
-    product: Wanted | None = None
-    family: Wanted | None = None
+    label: Allowed | None = None
+    product: Allowed | None = None
+    family: Allowed | None = None
     nic: NicKind | list[NicKind] | None = None
-    parameters: dict[str, Wanted] = Field(default_factory=dict)
+    parameters: dict[str, Allowed] = Field(default_factory=dict)
     but_not: list[PlatformFilter] = Field(default_factory=list)
 
 
@@ -138,7 +138,7 @@ class Against(_Strict):
     reading: Reading | None = None
     platforms: Literal["baseline"] | PlatformFilter | None = None
     same_product: bool = False
-    where: dict[str, Wanted] = Field(default_factory=dict)
+    where: dict[str, Allowed] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _differs(self) -> Self:
@@ -159,7 +159,7 @@ class Compared(_Strict):
     metric: OneOrSeveral | None = None
     reading: Reading = Reading.VALUE
     platforms: Literal["baseline"] | PlatformFilter = PlatformFilter()
-    where: dict[str, WantedOrEach] = Field(default_factory=dict)
+    where: dict[str, AllowedOrEach] = Field(default_factory=dict)
     against: Literal["baseline"] | Against | None = None
     ignoring: list[str] = Field(default_factory=list)
     per: str | None = None

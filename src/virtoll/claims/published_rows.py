@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from virtoll.claims.model import Compared, PlatformFilter, Wanted
+from virtoll.claims.model import Allowed, Compared, PlatformFilter
 from virtoll.errors import UsageError
 from virtoll.reference.published import PublishedValue, Relation, published_values, reference_yaml
 
@@ -78,11 +78,11 @@ class Mapped(_Strict):
     how: str = ""
     printed: Printed = "value"
     of: Of | None = None
-    by: dict[str, dict[str, dict[str, Wanted]]] = Field(default_factory=dict)
+    by: dict[str, dict[str, dict[str, Allowed]]] = Field(default_factory=dict)
     now: Compared
 
 
-class Said(_Strict):
+class StatedInWords(_Strict):
     """What a text says of a platform in words alone, and what would be measured beside it."""
 
     paper: str
@@ -105,7 +105,7 @@ class Rows(_Strict):
     """The whole of `rows.yaml`."""
 
     mapped: list[Mapped]
-    said: list[Said]
+    said: list[StatedInWords]
     not_comparable: list[NotComparable]
 
 

@@ -21,7 +21,7 @@ from virtoll.runfolder.records import Manifest
 from virtoll.stats.analysis import Analysis
 
 
-class Standing(StrEnum):
+class Correspondence(StrEnum):
     """How a platform of a run stands for a paper's, the nearest first."""
 
     BARE_HOST = "the bare host"
@@ -32,7 +32,7 @@ class Standing(StrEnum):
     @property
     def short(self) -> str:
         """For a legend; empty for what is the paper's own."""
-        return {Standing.SUCCESSOR: "successor", Standing.IN_PLACE: "in its place"}.get(self, "")
+        return {Correspondence.SUCCESSOR: "successor", Correspondence.IN_PLACE: "in its place"}.get(self, "")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Now:
     """One platform of the run beside a paper's."""
 
     ratio: Ratio
-    standing: Standing
+    standing: Correspondence
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def then_and_now(analysis: Analysis, ratios: Ratios | None = None) -> ThenAndNow
     return ThenAndNow(study, tuple(rows), untold)
 
 
-def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Standing]:
+def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Correspondence]:
     """The run's platforms that stand for a paper's, by label, and how.
 
     Its own product in another form, such as with another kind of NIC, never stands for it.
@@ -104,16 +104,16 @@ def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Stand
     ours = [as_filter(product) for product in platform.ours]
     products = {product["product"] for product in platform.ours}
     successors = None if platform.successors is None else as_filter(platform.successors)
-    standings: dict[str, Standing] = {}
+    standings: dict[str, Correspondence] = {}
     for entry in manifest.platforms:
         if any(is_wanted(entry.label, product, manifest) for product in ours):
-            standings[entry.label] = Standing.PRODUCT
+            standings[entry.label] = Correspondence.PRODUCT
         elif entry.platform in products or entry.label in (manifest.baseline, manifest.control):
             continue
         elif successors is not None and is_wanted(entry.label, successors, manifest):
-            standings[entry.label] = Standing.SUCCESSOR
+            standings[entry.label] = Correspondence.SUCCESSOR
         elif platform.written in (entry.stands_for or ""):
-            standings[entry.label] = Standing.IN_PLACE
+            standings[entry.label] = Correspondence.IN_PLACE
     return standings
 
 
@@ -133,7 +133,7 @@ class _Asking:
             ratios = self._measured(question.now, None)
             if isinstance(ratios, str):
                 return ratios
-            return Beside(study, None, question, tuple(Now(ratio, Standing.BARE_HOST) for ratio in ratios))
+            return Beside(study, None, question, tuple(Now(ratio, Correspondence.BARE_HOST) for ratio in ratios))
         platform = study.platform(question.platform)
         standing = standing_for(platform, self._manifest)
         if not standing:
@@ -141,7 +141,7 @@ class _Asking:
         ratios = self._measured(question.now, tuple(standing))
         if isinstance(ratios, str):
             return ratios
-        nearest = min((standing[ratio.platform] for ratio in ratios), key=list(Standing).index)
+        nearest = min((standing[ratio.platform] for ratio in ratios), key=list(Correspondence).index)
         nows = tuple(Now(ratio, nearest) for ratio in ratios if standing[ratio.platform] is nearest)
         return Beside(study, platform, question, nows)
 

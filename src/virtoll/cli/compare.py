@@ -48,7 +48,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _CompareOptions:
     """What of the runs is to be compared, how, and in spite of what."""
 
     by: By | None
@@ -135,7 +135,7 @@ def compare(
     if open_page and output is None:
         raise UsageError("--open opens the page that --output writes; give --output FOLDER")
     limit = _limit(fail_if_slower)
-    request = _Asked(_by(by), _ignored(despite or []), tuple(platform or ()), tuple(workload or ()))
+    request = _CompareOptions(_by(by), _ignored(despite or []), tuple(platform or ()), tuple(workload or ()))
     comparisons = _told(_operands(operands), request)
     if limit is not None and fail_if_slower is not None:
         comparisons = [_judged(comparison, limit, fail_if_slower) for comparison in comparisons]
@@ -241,7 +241,7 @@ def _labels(folder: Path) -> list[str]:
     return [platform.label for platform in RunFolder.open(folder).manifest.platforms]
 
 
-def _told(operands: Sequence[_Operand], request: _Asked) -> list[Compared]:
+def _told(operands: Sequence[_Operand], request: _CompareOptions) -> list[Compared]:
     """Each comparison, with what must be told beside it."""
     from virtoll.report import load_analysis
 
@@ -255,7 +255,7 @@ def _told(operands: Sequence[_Operand], request: _Asked) -> list[Compared]:
     return [_of_two(first, other, request, len(others)) for other in others]
 
 
-def _of_two_builds(side: _Side, request: _Asked) -> Compared:
+def _of_two_builds(side: _Side, request: _CompareOptions) -> Compared:
     """A run of two builds, each platform's second against its first."""
     from virtoll.stats.between_runs import Pair, side_by_side
 
@@ -273,7 +273,7 @@ def _of_two_builds(side: _Side, request: _Asked) -> Compared:
     return _compared(replace(between, whole=not request.chosen), side, replace(side, name="B"), ())
 
 
-def _of_two(first: _Side, second: _Side, request: _Asked, shared: int) -> Compared:
+def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) -> Compared:
     """Two runs, or two platforms, which are paired where both are of one run."""
     from virtoll.stats.between_runs import Pair, between_runs, common_pairs, side_by_side, why_no_cost
 
@@ -308,7 +308,7 @@ def _of_two(first: _Side, second: _Side, request: _Asked, shared: int) -> Compar
     return _compared(replace(between, whole=whole), first, second, sentences)
 
 
-def _refuse_unplanned(analyses: Sequence[Analysis], request: _Asked) -> None:
+def _refuse_unplanned(analyses: Sequence[Analysis], request: _CompareOptions) -> None:
     """UsageError for a workload that no run has."""
     known = dict.fromkeys(task.workload for analysis in analyses for task in analysis.tasks)
     _refuse_unknown(request.workloads, list(known), "--workload")

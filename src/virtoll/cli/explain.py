@@ -19,7 +19,7 @@ from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import Interrupted, LabError, StorageError
 
 if TYPE_CHECKING:
-    from virtoll.campaign.explain import Wanted
+    from virtoll.campaign.explain import ExplainRequest
     from virtoll.experiment.plan import Trial
     from virtoll.experiment.selection import Selection
     from virtoll.runfolder.records import TrialRecord
@@ -47,7 +47,7 @@ def explain(
     Trials with observers on are added to the run's folder, and are never results of it.
     """
     del verbose  # its callback has set what this process and those below it do
-    from virtoll.campaign.explain import Wanted, explained_experiment, outstanding
+    from virtoll.campaign.explain import ExplainRequest, explained_experiment, outstanding
     from virtoll.report import explanation_document, explanation_lines, load_analysis
     from virtoll.runfolder.store import RunFolder
 
@@ -56,7 +56,7 @@ def explain(
     opened = RunFolder.open(folder)
     opened.read_every_record()
     experiment = explained_experiment(opened)
-    if outstanding(opened, experiment, Wanted(selection, trials)).trials:
+    if outstanding(opened, experiment, ExplainRequest(selection, trials)).trials:
         _measure(run_to_measure(run, "explain"), selection, trials)
     analysis = load_analysis(folder)
     tell_damage(folder)
@@ -70,23 +70,23 @@ def explain(
 def in_lab_explain(into: Path, words: str) -> None:
     """``explain``, in its lab; ``words``: JSON of the selection and the number of trials."""
     require_lab()
-    from virtoll.campaign.explain import Wanted
+    from virtoll.campaign.explain import ExplainRequest
     from virtoll.experiment.selection import Selection
 
     request = json.loads(words)
-    _measure_here(into, Wanted(Selection.of_record(request["selection"]), request["trials"]))
+    _measure_here(into, ExplainRequest(Selection.of_record(request["selection"]), request["trials"]))
 
 
 def _measure(folder: Path, selection: Selection, trials: int) -> None:
     """Here where all platforms are models, else in a lab that is handed the host's own /proc."""
-    from virtoll.campaign.explain import Wanted, explained_experiment
+    from virtoll.campaign.explain import ExplainRequest, explained_experiment
     from virtoll.campaign.preview import needs_lab
     from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
     experiment = explained_experiment(RunFolder.open(folder))
     if not needs_lab(experiment):
-        _measure_here(folder, Wanted(selection, trials))
+        _measure_here(folder, ExplainRequest(selection, trials))
         return
     from virtoll.cli.runs import in_lab
     from virtoll.host.observe.host_proc import handed_in
@@ -125,7 +125,7 @@ class ToldOnStderr:
         say_on_stderr(f"{self._names(trial)}: {record.reason or 'observed'}")
 
 
-def _measure_here(folder: Path, request: Wanted) -> None:
+def _measure_here(folder: Path, request: ExplainRequest) -> None:
     from virtoll.campaign.explain import explain as explain_run
     from virtoll.lab.interrupts import interruptible
     from virtoll.runfolder.store import RunFolder

@@ -30,7 +30,7 @@ from virtoll.errors import Interrupted, UsageError, VirtollError
 from virtoll.system.python import isolated
 
 if TYPE_CHECKING:
-    from virtoll.campaign.submission import ArrayJob, Queued, Standing
+    from virtoll.campaign.submission import ArrayJob, CampaignStatus, Queued
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.selection import Selection
     from virtoll.runfolder.campaign_records import SubmissionRecord
@@ -284,12 +284,12 @@ def _meant(name: str, into: Path | None, selection: Selection) -> tuple[Path, Ex
 
 def _jobs(
     folder: Path, checked: Experiment, settings: SubmissionRecord, *, dry_run: bool
-) -> tuple[Standing, list[ArrayJob], list[Queued]]:
+) -> tuple[CampaignStatus, list[ArrayJob], list[Queued]]:
     """What of the campaign there is, the arrays that are to be submitted, and the tasks that Slurm has already."""
     from virtoll.campaign import slurm
     from virtoll.campaign.parts import CAMPAIGN_FILE, joined_campaign, part_of, read_campaign, refuse_other_campaign
     from virtoll.campaign.preview import plan_of
-    from virtoll.campaign.submission import Standing, array_jobs, missing_tasks, queued, standing
+    from virtoll.campaign.submission import CampaignStatus, array_jobs, missing_tasks, queued, standing
     from virtoll.runfolder.campaign_records import CampaignRecord
 
     plan = plan_of(checked)
@@ -302,7 +302,7 @@ def _jobs(
         there = standing(folder)
     else:
         new = CampaignRecord(whole.campaign, checked.name, whole.of, time.time_ns())
-        there = Standing(new, (), (), whole.blocks)
+        there = CampaignStatus(new, (), (), whole.blocks)
     has_slurm = slurm.is_there()
     under_way = queued(folder) if has_slurm else []
     largest = slurm.largest_array() if has_slurm else slurm.ARRAY_WITHOUT_SLURM
@@ -327,7 +327,7 @@ def _show(jobs: list[ArrayJob]) -> None:
         say(f"{len(jobs)} arrays, since one holds no more tasks here; each begins when the one before it has ended")
 
 
-def _tell(folder: Path, there: Standing, under_way: list[Queued]) -> None:
+def _tell(folder: Path, there: CampaignStatus, under_way: list[Queued]) -> None:
     """Where nothing is to be submitted: why."""
     if len(there.complete) == there.campaign.blocks:
         say(f"all {there.campaign.blocks} blocks are complete: virtoll campaign merge {shlex.quote(str(folder))}")
@@ -347,7 +347,7 @@ def _task_words(array: ArrayJob, job: str, settings: SubmissionRecord) -> str:
     )
 
 
-def _document(there: Standing, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]) -> dict[str, Any]:
+def _document(there: CampaignStatus, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]) -> dict[str, Any]:
     """All of it, for a program; blocks are counted from 1."""
 
     def counted(blocks: tuple[int, ...]) -> list[int]:
@@ -380,7 +380,7 @@ def _document(there: Standing, tasks: list[Queued] | None, words: dict[tuple[int
 
 
 def _lines(
-    folder: Path, there: Standing, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]
+    folder: Path, there: CampaignStatus, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]
 ) -> Iterator[str]:
     """The same for a person."""
     from virtoll.campaign.parts import blocks_words

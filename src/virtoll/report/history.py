@@ -8,7 +8,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.changes import NOTHING, change_lines
 from virtoll.report.history_runs import Gathered
-from virtoll.stats.history import History, Kind, RunOfHistory, Series, Step, Told
+from virtoll.stats.history import History, Kind, RunOfHistory, Series, SeriesChange, Step
 
 _NAMED = 3  # of a longer list
 
@@ -73,14 +73,14 @@ def outcome(history: History) -> str:
 
 def places(history: History) -> list[PlaceView]:
     """Where something changed, oldest first; shares before own values."""
-    by_place: dict[int, list[tuple[Series, Told]]] = {}
+    by_place: dict[int, list[tuple[Series, SeriesChange]]] = {}
     for series in history.series:
         for change in series.changes or ():
             by_place.setdefault(change.after, []).append((series, change))
     return [_place(history, after, changes) for after, changes in sorted(by_place.items(), key=lambda entry: entry[0])]
 
 
-def _place(history: History, after: int, changes: Sequence[tuple[Series, Told]]) -> PlaceView:
+def _place(history: History, after: int, changes: Sequence[tuple[Series, SeriesChange]]) -> PlaceView:
     steps: dict[int, Step] = {}
     for _, change in changes:
         steps |= {step.after: step for step in history.steps_of(change)}
@@ -96,7 +96,7 @@ def _place(history: History, after: int, changes: Sequence[tuple[Series, Told]])
     )
 
 
-def _change(history: History, series: Series, change: Told) -> ChangeView:
+def _change(history: History, series: Series, change: SeriesChange) -> ChangeView:
     number = next(place for place, other in enumerate(series.changes or ()) if other is change)
     before, after = (_level(series, series.stretches[number + side].level) for side in (0, 1))
     where = ""
@@ -115,7 +115,7 @@ def _change(history: History, series: Series, change: Told) -> ChangeView:
     )
 
 
-def _interval(change: Told) -> str:
+def _interval(change: SeriesChange) -> str:
     """Of a change that is one for certain its ends alone: '4.6 to 6 %'; else what it may be."""
     text = words.apart(change.low, change.high)
     ends = text.split(" to ")
@@ -235,7 +235,7 @@ def _series_record(history: History, series: Series) -> dict[str, Any]:
     }
 
 
-def _told_record(history: History, change: Told) -> dict[str, Any]:
+def _told_record(history: History, change: SeriesChange) -> dict[str, Any]:
     names = [run.name for run in history.runs]
     return {
         "last_before": names[change.before],

@@ -24,7 +24,7 @@ _NO_VERDICT = "no verdict"
 
 
 @dataclass(frozen=True)
-class Said:
+class VerdictWords:
     """A verdict in two parts: `head` ('26 times slower') and `tail` ('at least 18'), which may be empty.
 
     `short_head` and `short_tail` are the same for a narrow column: '26× slower', '≥18×'.
@@ -44,23 +44,23 @@ class Said:
         return f"{self.head} ({self.tail})" if self.joint == "(" else f"{self.head}{self.joint}{self.tail}"
 
 
-def said(comparison: Comparison) -> Said:
+def said(comparison: Comparison) -> VerdictWords:
     """What may be said of a comparison."""
     verdict = comparison.verdict
     if verdict in DIFFERENT and comparison.share is not None:
         return difference([comparison])
     if verdict is Verdict.ALIKE and comparison.margin is not None:
         margin = amount(comparison.margin)
-        return Said("alike", f"within {margin}", "alike", f"within {_narrow(margin)}", " ")
+        return VerdictWords("alike", f"within {margin}", "alike", f"within {_narrow(margin)}", " ")
     if verdict is Verdict.UNKNOWN and comparison.caveat is not None:
-        return Said(_NO_VERDICT, comparison.caveat, _NO_VERDICT, "", "(")
+        return VerdictWords(_NO_VERDICT, comparison.caveat, _NO_VERDICT, "", "(")
     if verdict is Verdict.UNKNOWN:
         known = _known(comparison)
-        return Said(str(verdict), known, str(verdict), _narrow(known), "(")
-    return Said(str(verdict), "", "–" if verdict is Verdict.NOT_MEASURED else str(verdict))
+        return VerdictWords(str(verdict), known, str(verdict), _narrow(known), "(")
+    return VerdictWords(str(verdict), "", "–" if verdict is Verdict.NOT_MEASURED else str(verdict))
 
 
-def difference(group: Sequence[Comparison]) -> Said:
+def difference(group: Sequence[Comparison]) -> VerdictWords:
     """Comparisons of one metric, all slower or all faster, with the smallest bound of them: '25 to 31 times slower'."""
     factors = [max(comparison.share, 1 / comparison.share) for comparison in group if comparison.share is not None]
     direction, low, high = _direction(group[0]), min(factors), max(factors)
@@ -76,8 +76,8 @@ def difference(group: Sequence[Comparison]) -> Said:
         narrow, short_bound = f"{_narrow(size)}× {direction}", f"{bound}×"
         head = f"{size} times {direction}"
     if bound in ("0 %", "1", "1.0"):  # the test leaves no doubt that there is a difference, and none is too small
-        return Said(head, "at least a little", narrow, "")
-    return Said(head, f"at least {bound}", narrow, f"≥{short_bound}")
+        return VerdictWords(head, "at least a little", narrow, "")
+    return VerdictWords(head, f"at least {bound}", narrow, f"≥{short_bound}")
 
 
 def times(share_of: float, low: float, high: float) -> str:

@@ -101,7 +101,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Told:
+class SeriesChange:
     """A change of one series. `before`, `after`: the places in the history of the last run before and the first after.
 
     `earliest` and `latest`: the same at the ends of what is possible, at 95 %: the change is after the run `earliest`
@@ -132,7 +132,7 @@ class Series:
     task: Task
     runs: tuple[int, ...]
     values: tuple[float, ...]
-    changes: tuple[Told, ...] | None
+    changes: tuple[SeriesChange, ...] | None
     correlation: float | None
     alike: bool
     stretches: tuple[Stretch, ...]
@@ -167,7 +167,7 @@ class History:
         )
         return tuple(step for step in steps if step.changes)
 
-    def steps_of(self, change: Told) -> tuple[Step, ...]:
+    def steps_of(self, change: SeriesChange) -> tuple[Step, ...]:
         """What changed where this change may be."""
         return tuple(step for step in self.steps if change.earliest < step.after <= change.latest)
 
@@ -226,9 +226,9 @@ def _series(
     )
 
 
-def _told(point: ChangePoint, places: Sequence[int], sign: int) -> Told:
+def _told(point: ChangePoint, places: Sequence[int], sign: int) -> SeriesChange:
     ends = sorted((math.exp(sign * point.interval.low), math.exp(sign * point.interval.high)))
-    return Told(
+    return SeriesChange(
         before=places[point.place - 1],
         after=places[point.place],
         earliest=places[point.between[0] - 1],

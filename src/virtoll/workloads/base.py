@@ -138,7 +138,7 @@ class Files(Protocol):
         ...
 
 
-class Company(Protocol):
+class GuestGroup(Protocol):
     """The guests that do the same at once; ``number``: which of them this one is, from 0."""
 
     guests: int
@@ -161,7 +161,7 @@ class Bench:
     where no workload of the experiment needs one. ``lab_links``: None where the ends of links take no discipline.
     ``repeats``: how often a job runs between its marks; 1 for a workload that cannot be repeated. ``cpus``: the host
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
-    ``company``: those that it is measured together with in the scenario ``scale``; None: it is measured by itself.
+    ``group``: those that it is measured together with in the scenario ``scale``; None: it is measured by itself.
     ``receives_apart``: its links queue frames for threads of the kernel, so that what they refuse it has turned away.
     ``vcpus``: the guest's virtual CPUs.
     """
@@ -182,7 +182,7 @@ class Bench:
     repeats: int = 1
     cpus: tuple[int, ...] = ()
     receives_apart: bool = False
-    company: Company | None = None
+    group: GuestGroup | None = None
     peer_files: Files | None = None
     vcpus: int = 1
 

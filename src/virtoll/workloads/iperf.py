@@ -94,7 +94,7 @@ class IperfUdp(NetworkWorkload[IperfUdpParameters]):
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One line of ``--reportstyle C``: bytes and bit/s; datagrams lost and in all, None at the end that sends."""
 
     bytes: int
@@ -110,8 +110,8 @@ class Books:
 
     sent_datagrams: int
     received_datagrams: int
-    sent: Line
-    received: Line
+    sent: ReportLine
+    received: ReportLine
 
     def figures(self) -> Figures:
         """Rates are by the clock of the end that they were measured at."""
@@ -179,7 +179,7 @@ def client_command(parameters: IperfUdpParameters, end: FarEnd) -> list[str]:
     ]
 
 
-def parse(output: str) -> Line:
+def parse(output: str) -> ReportLine:
     """The last line of iperf 2's CSV; ValueError where there is none.
 
     `time,address,port,address,port,id,interval,bytes,bits per second,jitter ms,lost,total,lost %,out of order`; at the
@@ -192,7 +192,8 @@ def parse(output: str) -> Line:
     row = reports[-1]
     total = int(row[11])
     sends = total < 0
-    return Line(int(row[7]), int(row[8]), float(row[9]), None if sends else int(row[10]), None if sends else total)
+    lost, datagrams = (None, None) if sends else (int(row[10]), total)
+    return ReportLine(int(row[7]), int(row[8]), float(row[9]), lost, datagrams)
 
 
 def _books(parameters: IperfUdpParameters, sending: ProgramOutput, receiving: ProgramOutput) -> Books:

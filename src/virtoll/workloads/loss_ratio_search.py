@@ -1,7 +1,7 @@
 """The search for the highest load at which no more than a goal's share is lost (draft-ietf-bmwg-mlrsearch).
 
-An adapter around the library MLRsearch of FD.io CSIT. Main types: ``Goal``, ``Counted`` (one trial), ``Found`` (both
-bounds of a goal). The search never knows what it drives: it asks for a load and a length, and gets counts.
+An adapter around the library MLRsearch of FD.io CSIT. Main types: ``Goal``, ``Counted`` (one trial), ``GoalBounds``
+(both bounds of a goal). The search never knows what it drives: it asks for a load and a length, and gets counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Found:
+class GoalBounds:
     """One goal's bounds, and its conditional throughput in frames/s: what the lower bound forwards at the least.
 
     ``ended``: ``width`` (both bounds are known, and near enough); ``generator-bound`` (no upper bound: nothing that the
@@ -100,7 +100,7 @@ class _Measurer:
 
 def search(
     goals: Sequence[Goal], loads: tuple[float, float], limit_seconds: float, trial: Callable[[float, float], Counted]
-) -> tuple[Found, ...]:
+) -> tuple[GoalBounds, ...]:
     """Search between the least and the largest load, in frames/s, for all goals at once.
 
     ``trial`` is given a load and the least length in seconds. ``limit_seconds`` is of traffic: no trial begins after
@@ -142,7 +142,7 @@ def _library_goal(goal: Goal) -> Any:
     )
 
 
-def _found(goal: Goal, controller: Any, target: Any, made: Sequence[Counted], *, in_time: bool) -> Found:
+def _found(goal: Goal, controller: Any, target: Any, made: Sequence[Counted], *, in_time: bool) -> GoalBounds:
     bounds = controller.database.get_relevant_bounds(target=controller.scaling.goal_to_final_target[target])
     lower, upper = _bound(bounds.clo, made), _bound(bounds.chi, made)
     conditional = None
@@ -156,7 +156,7 @@ def _found(goal: Goal, controller: Any, target: Any, made: Sequence[Counted], *,
         ended = "width"
     elif in_time:
         ended = "generator-bound" if upper is None else "least-rate"
-    return Found(goal, ended, lower, upper, conditional)
+    return GoalBounds(goal, ended, lower, upper, conditional)
 
 
 def _bound(stats: Any, made: Sequence[Counted]) -> Bound | None:

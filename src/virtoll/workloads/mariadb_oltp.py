@@ -122,21 +122,21 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
     @contextlib.contextmanager
     def _server(self, bench: Bench) -> Iterator[None]:
         """The guest's own, or the first guest's for all, from before the first to after the last."""
-        folder, company = folder_of(bench), bench.company
-        if not self._shared or company is None:
+        folder, group = folder_of(bench), bench.group
+        if not self._shared or group is None:
             with database_server(bench, server_command(folder, self._database(bench).socket, self.parameters)):
                 yield
             return
-        command = server_command(folder, _SHARED_SOCKET, self.parameters, clients=company.guests)
-        with database_server(bench, command) if company.number == 0 else contextlib.nullcontext():
-            company.meet()
+        command = server_command(folder, _SHARED_SOCKET, self.parameters, clients=group.guests)
+        with database_server(bench, command) if group.number == 0 else contextlib.nullcontext():
+            group.meet()
             yield
-            company.meet()
+            group.meet()
 
     def _database(self, bench: Bench) -> Database:
         if not self._shared:
             return own_database(bench)
-        number = 0 if bench.company is None or self._one_database else bench.company.number
+        number = 0 if bench.group is None or self._one_database else bench.group.number
         return Database(_SHARED_SOCKET, f"sbtest{number + 1}")
 
     @property
@@ -157,7 +157,7 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
 
         The others' marks wait for it, as for all that any guest prepares.
         """
-        if not self._one_database or bench.company is None or bench.company.number == 0:
+        if not self._one_database or bench.group is None or bench.group.number == 0:
             make_table(bench, self.parameters, self.deadline_seconds(), self._database(bench))
         return None
 

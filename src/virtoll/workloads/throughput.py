@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from virtoll.agent.operations.traffic import SentSource
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import point_between_hops, stream_through
-from virtoll.workloads.loss_ratio_search import Bound, Counted, Found, Goal, search
+from virtoll.workloads.loss_ratio_search import Bound, Counted, Goal, GoalBounds, search
 from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import frame_totals
@@ -175,7 +175,7 @@ def _given(source: SentSource, *, apart: bool) -> int:
     return source.offered_frames + (source.refused_frames or 0) * apart
 
 
-def _goal_record(outcome: Found, points: Sequence[MeasuredPoint]) -> dict[str, Any]:
+def _goal_record(outcome: GoalBounds, points: Sequence[MeasuredPoint]) -> dict[str, Any]:
     goal = outcome.goal
     return {
         "name": goal.name,

@@ -15,7 +15,7 @@ from virtoll.stats.summaries import CellSummary
 
 
 @dataclass(frozen=True)
-class Beside:
+class ConditionRow:
     """A comparison with the guest alone: its condition, None of the A/A control, and the medians of both."""
 
     comparison: Comparison
@@ -36,12 +36,12 @@ class Beside:
         return "primary" if self.comparison.task.metric.primary else "second"
 
 
-def _matrix(analysis: Analysis) -> Iterator[Beside]:
+def _matrix(analysis: Analysis) -> Iterator[ConditionRow]:
     isolation = analysis.isolation
     conditions = {condition.label: condition for condition in isolation.conditions}
     for comparison in (*isolation.control, *isolation.comparisons):
         platform, task = comparison.platform, comparison.task
-        yield Beside(
+        yield ConditionRow(
             comparison,
             conditions.get(comparison.condition or ""),
             isolation.cells.get((platform, task, ALONE)),
@@ -49,7 +49,7 @@ def _matrix(analysis: Analysis) -> Iterator[Beside]:
         )
 
 
-def _matrix_of(source: ReportInput) -> Iterable[Beside] | None:
+def _matrix_of(source: ReportInput) -> Iterable[ConditionRow] | None:
     return _matrix(source.analysis) if source.analysis.isolation.conditions else None
 
 
@@ -58,11 +58,11 @@ def _uses_of(source: ReportInput) -> Iterable[LoadUse] | None:
     return isolation.uses if isolation.conditions else None
 
 
-def _comparison(row: Beside) -> Comparison:
+def _comparison(row: ConditionRow) -> Comparison:
     return row.comparison
 
 
-MATRIX: Final = Table[Beside](
+MATRIX: Final = Table[ConditionRow](
     "isolation",
     "a guest under a condition, against itself alone",
     _matrix_of,

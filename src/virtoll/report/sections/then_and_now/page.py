@@ -10,7 +10,7 @@ from typing import Any
 
 from virtoll.claims import Ratio
 from virtoll.claims.published_rows import Then
-from virtoll.claims.then_and_now import Beside, Now, Standing
+from virtoll.claims.then_and_now import Beside, Correspondence, Now
 from virtoll.reference.published import PublishedValue, Study
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
@@ -135,7 +135,7 @@ def _number(value: PublishedValue) -> str:
 
 
 def _standing(now: Now) -> str:
-    standing = "" if now.standing in (Standing.PRODUCT, Standing.BARE_HOST) else str(now.standing)
+    standing = "" if now.standing in (Correspondence.PRODUCT, Correspondence.BARE_HOST) else str(now.standing)
     return ", ".join(filter(None, (standing, now.ratio.task, now.ratio.under)))
 
 

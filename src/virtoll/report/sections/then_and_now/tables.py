@@ -6,7 +6,7 @@ from typing import Final
 
 from virtoll.claims import Ratio
 from virtoll.claims.published_rows import Question
-from virtoll.claims.then_and_now import Beside, Standing
+from virtoll.claims.then_and_now import Beside, Correspondence
 from virtoll.reference.published import Study
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.then_and_now.page import printed_words
@@ -19,7 +19,7 @@ class Answer:
 
     study: Study
     question: Question
-    standing: Standing
+    standing: Correspondence
     ratio: Ratio
 
 
