@@ -75,7 +75,9 @@ def made(*, wired: bool) -> Path:
     """The large run, made at first use."""
     from tests.support.synthetic_run import GENERATOR_LIMIT, Truth, write
 
-    path = Path(tempfile.gettempdir()) / f"virtoll-bench-report-{'wired' if wired else 'plain'}-1"
+    from virtoll.runfolder.store import FORMAT
+
+    path = Path(tempfile.gettempdir()) / f"virtoll-bench-report-{'wired' if wired else 'plain'}-{FORMAT}"
     if not (path / "state.json").exists():
         truth = Truth(
             COSTS,

@@ -81,7 +81,8 @@ class Table(Generic[Row]):
         """The table with these rows; `columns`: if others than always."""
         shown = self.columns if columns is None else columns
         header = tuple(column.name for column in shown)
-        cells = (tuple(column.value(row) for column in shown) for row in rows)
+        values = [column.value for column in shown]
+        cells = [tuple([value(row) for value in values]) for row in rows]  # lists: a report has a million cells
         return CsvTable(self.name, header, tuple(cells))
 
     def csv(self, source: ReportInput) -> CsvTable | None:
@@ -196,7 +197,8 @@ def and_caveat(*columns: Column[Row]) -> tuple[Column[WithCaveat[Row]], ...]:
     """These columns, and the caveat as the last."""
 
     def of_measured(column: Column[Row]) -> Column[WithCaveat[Row]]:
-        return Column(column.name, column.unit, column.meaning, column.kind, lambda row: column.value(row.measured))
+        value = column.value
+        return Column(column.name, column.unit, column.meaning, column.kind, lambda row: value(row.measured))
 
     return (*map(of_measured, columns), shared("caveat", lambda row: row.caveat))
 
