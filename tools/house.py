@@ -30,12 +30,12 @@ def figures(source: Path) -> dict[str, int]:
         counts["files above 500 lines"] += text.count("\n") > LONG_FILE
         for node in ast.walk(ast.parse(text)):
             counts["comprehensions"] += isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
-            counts["conditional expressions"] += isinstance(node, ast.IfExp)
+            counts["conditionals"] += isinstance(node, ast.IfExp)
             counts["private names"] += bound_name(node) in PRIVATE
             counts["functions above 60 lines"] += length(node) > LONG_FUNCTION
             counts["dict[str, Any]"] += ast.unparse(node) == "dict[str, Any]" if isinstance(node, ast.Subscript) else 0
-    for name in ("comprehensions", "conditional expressions"):
-        counts[f"{name} per 10 000 lines"] = round(counts.pop(name) * 10_000 / lines)
+    for name in ("comprehensions", "conditionals"):
+        counts[f"{name} per 10k lines"] = round(counts.pop(name) * 10_000 / lines)
     return dict(counts)
 
 

@@ -9,21 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from virtoll.stats.intervals import Estimate
 from virtoll.units import printable
 
 Row = Sequence[Any]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _END = re.compile(r"(^|_)(low|high)$")
-
-
-def mean_cells(estimate: Estimate | None) -> tuple[float | None, float | None, float | None]:
-    """The mean and its interval, which one block has not."""
-    if estimate is None:
-        return None, None, None
-    interval = estimate.interval
-    return (estimate.value, None, None) if interval is None else (estimate.value, interval.low, interval.high)
 
 
 def times_slower(share: float | None) -> float | None:

@@ -13,7 +13,7 @@ from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.report_input import ReportInput
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
-from virtoll.stats.intervals import Estimate
+from virtoll.stats.intervals import Estimate, Interval
 from virtoll.stats.values import Task
 
 
@@ -117,23 +117,39 @@ def answer(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
     return Column(name, "0 or 1", meaning, ValueKind.ANSWER, as_number)
 
 
-def mean(what: str, meaning: str, value: Callable[[Row], Estimate | None]) -> tuple[Column[Row], ...]:
-    """Three columns of a mean in Mbit/s: the mean and both ends of its interval, which one block has not."""
+def of_estimate(
+    names: tuple[str, str, str],
+    unit: str,
+    meanings: tuple[str, str, str],
+    estimate: Callable[[Row], Estimate | None],
+) -> tuple[Column[Row], ...]:
+    """Three columns of an estimate: its value and both ends of its interval, which one block has not."""
 
-    def middle(row: Row) -> float | None:
-        estimate = value(row)
-        return None if estimate is None else estimate.value
+    def interval(row: Row) -> Interval | None:
+        estimated = estimate(row)
+        return None if estimated is None else estimated.interval
 
-    def end(row: Row, which: str) -> float | None:
-        estimate = value(row)
-        return None if estimate is None or estimate.interval is None else getattr(estimate.interval, which)
+    def value(row: Row) -> float | None:
+        estimated = estimate(row)
+        return None if estimated is None else estimated.value
 
-    unit, name = "Mbit/s", f"{what}_{{}}_mbit_per_second"
-    return (
-        number(name.format("mean"), unit, f"{meaning}, on the wire: the mean over blocks", middle),
-        number(name.format("low"), unit, "the low end of its 95 % t interval", lambda row: end(row, "low")),
-        number(name.format("high"), unit, "the high end of it", lambda row: end(row, "high")),
-    )
+    def low(row: Row) -> float | None:
+        ends = interval(row)
+        return None if ends is None else ends.low
+
+    def high(row: Row) -> float | None:
+        ends = interval(row)
+        return None if ends is None else ends.high
+
+    columns = zip(names, meanings, (value, low, high), strict=True)
+    return tuple(number(name, unit, meaning, cell) for name, meaning, cell in columns)
+
+
+def mean(what: str, meaning: str, estimate: Callable[[Row], Estimate | None]) -> tuple[Column[Row], ...]:
+    """`of_estimate` of a mean in Mbit/s on the wire."""
+    names = (f"{what}_mean_mbit_per_second", f"{what}_low_mbit_per_second", f"{what}_high_mbit_per_second")
+    first = f"{meaning}, on the wire: the mean over blocks"
+    return of_estimate(names, "Mbit/s", (first, "the low end of its 95 % t interval", "the high end of it"), estimate)
 
 
 def shared(name: str, value: Value[Row]) -> Column[Row]:
@@ -178,6 +194,13 @@ def of_comparison(names: str, comparison: Callable[[Row], Comparison | None]) ->
         return shared(name, value)
 
     return tuple(map(column, names.split()))
+
+
+def family_of(comparison: Comparison, *, control: bool = False) -> str:
+    """With which comparisons one is corrected; `control`: it is the A/A control's."""
+    if control:
+        return "A/A"
+    return "primary" if comparison.task.metric.primary else "second"
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAn
 
     `ledger`: what the run says about claims; `beside`: what the papers have of it.
     """
+    source = ReportInput(analysis, ledger, beside)
     for section in SECTIONS:
-        yield from section.csv_tables(ReportInput(analysis, ledger, beside))
+        yield from section.csv_tables(source)
 
 
 TABLES: Final[Mapping[str, Table[Any]]] = {

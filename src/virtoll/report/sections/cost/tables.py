@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, answer, count, number, of_comparison, of_task, shared, text
+from virtoll.report.table import Table, answer, count, family_of, number, of_comparison, of_task, shared, text
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
@@ -105,13 +105,6 @@ class Against:
     cell: CellSummary | None
     unlike: tuple[str, ...]
 
-    @property
-    def family(self) -> str:
-        """With which comparisons it is corrected."""
-        if self.control:
-            return "A/A"
-        return "primary" if self.comparison.task.metric.primary else "second"
-
 
 def _comparisons(source: ReportInput) -> Iterator[Against]:
     """One row for each platform other than the baseline and each task."""
@@ -158,7 +151,7 @@ COMPARISONS: Final = Table[Against](
             lambda row: row.comparison.interval and row.comparison.interval.method,
         ),
         *of_comparison("p_value p_adjusted", _comparison),
-        shared("family", lambda row: row.family),
+        shared("family", lambda row: family_of(row.comparison, control=row.control)),
         *of_comparison("verdict at_least margin smallest_detectable_factor reason caveat", _comparison),
         text(
             "unlike_facts",

@@ -3,39 +3,31 @@
 import shlex
 from typing import Final
 
-from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, count, number, shared, text
+from virtoll.report.table import Table, WithCaveat, count, number, shared, text, with_caveats
 from virtoll.runfolder.records import CommandRecord, PlannedTrial
 from virtoll.stats.values import canonical
 
-
-def _planned(source: ReportInput) -> list[tuple[PlannedTrial, str | None]]:
-    """Each planned trial with its platform's caveat."""
-    analysis = source.analysis
-    return [(trial, analysis.caveats.get(trial.platform)) for trial in analysis.data.manifest.plan.trials]
-
-
-PLAN: Final = Table[tuple[PlannedTrial, str | None]](
+PLAN: Final = Table[WithCaveat[PlannedTrial]](
     "plan",
     "a trial as it was planned, in that order",
-    _planned,
+    lambda source: with_caveats(source.analysis, source.analysis.data.manifest.plan.trials),
     (
-        shared("trial", lambda row: row[0].trial),
-        shared("block", lambda row: row[0].block + 1),
+        shared("trial", lambda row: row.measured.trial),
+        shared("block", lambda row: row.measured.block + 1),
         count(
             "round",
             "the round within the block, from 1; in the run folder it is one less",
-            lambda row: row[0].round + 1,
+            lambda row: row.measured.round + 1,
         ),
-        shared("warm_up", lambda row: int(row[0].warm_up)),
-        shared("platform", lambda row: row[0].platform),
-        shared("workload", lambda row: row[0].workload),
-        shared("parameters", lambda row: canonical(row[0].parameters)),
-        shared("condition", lambda row: row[0].condition and row[0].condition.label),
-        shared("guests", lambda row: row[0].scale and row[0].scale.guests),
-        shared("vcpus", lambda row: row[0].scale and row[0].scale.vcpus),
-        shared("memory_bytes", lambda row: row[0].scale and row[0].scale.memory_bytes),
-        shared("caveat", lambda row: row[1]),
+        shared("warm_up", lambda row: int(row.measured.warm_up)),
+        shared("platform", lambda row: row.measured.platform),
+        shared("workload", lambda row: row.measured.workload),
+        shared("parameters", lambda row: canonical(row.measured.parameters)),
+        shared("condition", lambda row: row.measured.condition and row.measured.condition.label),
+        shared("guests", lambda row: row.measured.scale and row.measured.scale.guests),
+        shared("vcpus", lambda row: row.measured.scale and row.measured.scale.vcpus),
+        shared("memory_bytes", lambda row: row.measured.scale and row.measured.scale.memory_bytes),
+        shared("caveat", lambda row: row.caveat),
     ),
 )
 

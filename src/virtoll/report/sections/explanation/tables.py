@@ -6,10 +6,9 @@ from typing import Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.explanation.page import explained
-from virtoll.report.table import Table, number, shared, text
+from virtoll.report.table import Table, number, of_estimate, shared, text
 from virtoll.runfolder.explain_records import Counter, counter
 from virtoll.stats.explanation import Counted, Explanation
-from virtoll.stats.intervals import Interval
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,6 @@ class CounterRow:
     def words(self) -> str:
         """The counter in words."""
         return self.counter.words(counter(self.counted.name)[1])
-
-    @property
-    def interval(self) -> Interval | None:
-        """Of the difference."""
-        return None if self.counted.difference is None else self.counted.difference.interval
 
 
 def _rows(source: ReportInput) -> Iterable[CounterRow] | None:
@@ -62,19 +56,12 @@ COUNTERS: Final = Table[CounterRow](
         text("per", "job or frame: what every value is of", lambda row: row.explanation.unit),
         number("value", "`unit`", "of the platform, a job or frame", lambda row: row.counted.each),
         number("baseline_value", "`unit`", "of the baseline", lambda row: row.counted.baseline),
-        number(
-            "difference_mean",
+        *of_estimate(
+            ("difference_mean", "difference_low", "difference_high"),
             "`unit`",
-            "what the platform has more",
-            lambda row: row.counted.difference and row.counted.difference.value,
+            ("what the platform has more", "the low end of its interval; empty: one trial", "the high end of it"),
+            lambda row: row.counted.difference,
         ),
-        number(
-            "difference_low",
-            "`unit`",
-            "the low end of its interval; empty: one trial",
-            lambda row: row.interval and row.interval.low,
-        ),
-        number("difference_high", "`unit`", "the high end of it", lambda row: row.interval and row.interval.high),
         shared("trials", lambda row: row.counted.trials),
         shared("caveat", lambda row: row.caveat),
     ),

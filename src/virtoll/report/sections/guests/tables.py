@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Column, Table, count, number, shared, text
+from virtoll.report.table import Column, Table, WithCaveat, count, number, shared, text, with_caveats
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.guests import Readiness, forwarded_frames, held_bytes, readiness, used_ns
@@ -39,14 +39,6 @@ class CpuTime:
     caveat: str | None
 
 
-@dataclass(frozen=True)
-class Step:
-    """A step of a consolidation series, and what must be known of its platform."""
-
-    record: ConsolidationRecord
-    caveat: str | None
-
-
 def _starts(source: ReportInput) -> Iterator[Start]:
     data = source.analysis.data
     for boot in data.boots:
@@ -69,11 +61,6 @@ def _cpu_times(source: ReportInput) -> Iterator[CpuTime]:
         used = used_ns(trial.host_cpu)
         if used is not None:
             yield CpuTime(trial, used, source.analysis.caveats.get(trial.platform))
-
-
-def _steps(source: ReportInput) -> Iterator[Step]:
-    for record in source.analysis.data.consolidation:
-        yield Step(record, source.analysis.caveats.get(record.platform))
 
 
 def _columns_of(source: ReportInput) -> tuple[Column[Start], ...]:
@@ -168,30 +155,30 @@ CPU_TIMES: Final = Table[CpuTime](
     ),
 )
 
-STEPS: Final = Table[Step](
+STEPS: Final = Table[WithCaveat[ConsolidationRecord]](
     "consolidation",
     "a step of a consolidation series: one idle guest more",
-    _steps,
+    lambda source: with_caveats(source.analysis, source.analysis.data.consolidation),
     (
-        shared("platform", lambda row: row.record.platform),
-        count("step", "from 1", lambda row: row.record.step),
-        text("status", "ok, failed or stopped", lambda row: row.record.status),
-        shared("guests", lambda row: row.record.guests),
+        shared("platform", lambda row: row.measured.platform),
+        count("step", "from 1", lambda row: row.measured.step),
+        text("status", "ok, failed or stopped", lambda row: row.measured.status),
+        shared("guests", lambda row: row.measured.guests),
         number(
             "available_before_bytes",
             "bytes",
             "the host's available memory before the start",
-            lambda row: row.record.available_before_bytes,
+            lambda row: row.measured.available_before_bytes,
         ),
-        number("available_bytes", "bytes", "the same after it", lambda row: row.record.available_bytes),
-        number("processes_bytes", "bytes", "memory of all guests' processes", lambda row: row.record.processes_bytes),
+        number("available_bytes", "bytes", "the same after it", lambda row: row.measured.available_bytes),
+        number("processes_bytes", "bytes", "memory of all guests' processes", lambda row: row.measured.processes_bytes),
         number(
             "shared_bytes",
             "bytes",
             "memory of daemons that serve several guests",
-            lambda row: row.record.shared_bytes,
+            lambda row: row.measured.shared_bytes,
         ),
-        shared("reason", lambda row: row.record.reason),
+        shared("reason", lambda row: row.measured.reason),
         shared("caveat", lambda row: row.caveat),
     ),
 )

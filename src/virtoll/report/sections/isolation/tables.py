@@ -2,10 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, count, mean, number, of_comparison, of_task, shared
+from virtoll.report.table import (
+    Table,
+    count,
+    family_of,
+    mean,
+    number,
+    of_comparison,
+    of_estimate,
+    of_task,
+    shared,
+)
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
@@ -27,13 +37,6 @@ class ConditionRow:
     def platform_beside(self) -> str | None:
         """The platform of the guests beside."""
         return (self.condition.platform or self.comparison.platform) if self.condition else None
-
-    @property
-    def family(self) -> str:
-        """With which comparisons it is corrected."""
-        if self.condition is None:
-            return "A/A"
-        return "primary" if self.comparison.task.metric.primary else "second"
 
 
 def _matrix(analysis: Analysis) -> Iterator[ConditionRow]:
@@ -79,7 +82,7 @@ MATRIX: Final = Table[ConditionRow](
         number("alone_median", "`unit`", "the median of the guest alone", lambda row: row.alone and row.alone.median),
         shared("median", lambda row: row.median and row.median.median),
         *of_comparison("share low high times_slower p_value p_adjusted", _comparison),
-        shared("family", lambda row: row.family),
+        shared("family", lambda row: family_of(row.comparison, control=row.condition is None)),
         *of_comparison("verdict at_least margin smallest_detectable_factor reason caveat", _comparison),
     ),
 )
@@ -131,16 +134,18 @@ ROUTERS_BESIDE: Final = Table[RouterBeside](
         shared("blocks", lambda router: router.blocks),
         *mean("alone", "the maximum alone", lambda router: router.alone),
         *mean("beside", "the maximum beside other guests", lambda router: router.beside),
-        number("change", "share", "beside / alone - 1: the mean over blocks", lambda router: router.change.value),
-        number("change_low", "share", "the low end of its 95 % t interval", lambda router: _end(router, "low")),
-        number("change_high", "share", "the high end of it", lambda router: _end(router, "high")),
+        *of_estimate(
+            ("change", "change_low", "change_high"),
+            "share",
+            (
+                "beside / alone - 1: the mean over blocks",
+                "the low end of its 95 % t interval",
+                "the high end of it",
+            ),
+            lambda router: router.change,
+        ),
         *mean("into_other", "what was sent to the guest beside", lambda router: router.into_other),
         *mean("out_of_other", "what that guest forwarded", lambda router: router.out_of_other),
         shared("caveat", lambda router: router.caveat),
     ),
 )
-
-
-def _end(router: RouterBeside, which: Literal["low", "high"]) -> float | None:
-    interval = router.change.interval
-    return None if interval is None else getattr(interval, which)
