@@ -210,9 +210,8 @@ def _experiment(
     labels, run = {label for label, _ in cells}, {workload for _, workload in cells}
     started = labels | {condition.platform for condition in conditions}
     baseline = parsed.baseline if parsed.baseline in labels else None
-    if looks is not None and (baseline is None or parsed.order == "paper"):
-        what = "the baseline is left out" if baseline is None else "the paper's order has no blocks"
-        raise wrong(path, "blocks.until", f"{what}, so nothing can be decided; give a number of blocks")
+    if looks is not None:
+        _refuse_undecidable(parsed, baseline, path)
     return Experiment(
         name=parsed.name,
         question=parsed.question.strip(),
@@ -249,6 +248,12 @@ def _experiment(
         pairs=sides.pairs,
         unconcerned=sides.unconcerned,
     )
+
+
+def _refuse_undecidable(parsed: ExperimentFile, baseline: str | None, path: Path) -> None:
+    if baseline is None or parsed.order == "paper":
+        what = "the baseline is left out" if baseline is None else "the paper's order has no blocks"
+        raise wrong(path, "blocks.until", f"{what}, so nothing can be decided; give a number of blocks")
 
 
 def _keys(document: dict[str, Any], path: Path, gathered: Gathered) -> ExperimentFile:
