@@ -264,8 +264,8 @@ def test_a_guest_that_holds_what_another_needs_is_started_anew_later(
     before, total, each = len(fleet.folder.boots()), 1100 * MIB, 300 * MIB
     monkeypatch.setattr(ModelHost, "local", object())
     # The host's memory follows the guests that are up, which the fleet alone knows.
-    monkeypatch.setattr("virtoll.campaign.room.available_bytes", lambda: total - each * len(fleet._live))
-    monkeypatch.setattr("virtoll.campaign.fleet.held_bytes", lambda _: each)
+    monkeypatch.setattr("virtoll.campaign.room.available_bytes", lambda: total - each * len([*fleet.pool.everyone()]))
+    monkeypatch.setattr("virtoll.campaign.guest_pool.held_bytes", lambda _: each)
     stopped.clear()
     with fleet:
         assert stopped == [], "256 MiB are there for the second one"
@@ -274,7 +274,7 @@ def test_a_guest_that_holds_what_another_needs_is_started_anew_later(
             live = fleet.guest(label)
             assert live is not None
             up.add(live.boot)
-            assert list(fleet._live) == [label]
+            assert [guest.label for guest in fleet.pool.everyone()] == [label]
         total = 200 * MIB
         assert fleet.guest("a") is not None
         assert fleet.guest("b") is not None, "it is tried all the same"
