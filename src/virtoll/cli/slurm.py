@@ -92,7 +92,7 @@ def submit(
     from virtoll.campaign.wired import features_of, refuse_unwired
     from virtoll.runfolder.campaign_records import SubmissionRecord
 
-    changes = {
+    changes: dict[str, Any] = {
         "nodes": nodes,
         "blocks_per_task": blocks_per_task,
         "time": limit or None,
