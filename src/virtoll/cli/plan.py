@@ -77,6 +77,8 @@ SkipOption = Annotated[
         autocompletion=complete.patterns,
     ),
 ]
+
+
 UntilOption = Annotated[
     Literal["decided"] | None,
     typer.Option(
@@ -85,6 +87,8 @@ UntilOption = Annotated[
         help="Add blocks until every verdict is known: at least the file's number, at most 12.",
     ),
 ]
+
+
 BlocksOption = Annotated[
     int | None,
     typer.Option("--blocks", metavar="N", min=1, max=100_000, help="Number of blocks, instead of the file's."),
@@ -92,6 +96,8 @@ BlocksOption = Annotated[
 SeedOption = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="Seed of the order, instead of the file's.")
 ]
+
+
 AgainstOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -100,6 +106,8 @@ AgainstOption = Annotated[
         help="Measure platforms with it too, side by side: KEY=VALUE, a folder of programs, or one. Repeatable.",
     ),
 ]
+
+
 TrialsOption = Annotated[bool, typer.Option("--trials", help="List every trial, in order.")]
 
 
