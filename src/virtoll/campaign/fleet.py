@@ -65,8 +65,6 @@ class Fleet:
     pool: GuestPool = field(init=False)
     _requests: GuestRequests = field(init=False)
     _starts: GuestStarts = field(init=False)
-    _tries: Counter[Role] = field(default_factory=Counter)
-    """Starts of measured guests, failed starts of others, and groups."""
     _absent: dict[str, str] = field(default_factory=dict)
     _refusals: Counter[tuple[str, WorkloadChoice]] = field(default_factory=Counter)
 
@@ -115,8 +113,8 @@ class Fleet:
         role = Role("measured", label)
         up = self.pool.of(role)
         if up:
-            self._make_room(up[0].site, up[0].place.memory_bytes, (label,), up=up[0])
-        elif self._tries[role] < _STARTS_PER_BLOCK:
+            self.pool.make_room(up[0].site, up[0].place.memory_bytes, (label,), up=up[0])
+        elif self.pool.tries[role] < _STARTS_PER_BLOCK:
             self._start(self._choice_of(label), role, Slot())
         return up[0] if up else None
 
@@ -143,10 +141,10 @@ class Fleet:
         role, tries = Role("side by side", label, affinity), Role("side by side", label)
         beside = self.pool.of(role)
         for place in places[len(pinned) + len(beside) :]:
-            if self._tries[tries] >= _STARTS_PER_BLOCK:
+            if self.pool.tries[tries] >= _STARTS_PER_BLOCK:
                 return ()
             if not self._start(choice, role, Slot(len(beside) + 1, place, affinity=affinity)):
-                self._tries[tries] += 1
+                self.pool.tries[tries] += 1
                 return ()
         return (*pinned, *beside)[:count]
 
@@ -160,7 +158,7 @@ class Fleet:
         beside = self.pool.of(role)
         while len(beside) < condition.guests:
             cause = f"it failed {_STARTS_PER_BLOCK} times in this block, and is not tried again"
-            if self._tries[role] < _STARTS_PER_BLOCK:
+            if self.pool.tries[role] < _STARTS_PER_BLOCK:
                 if self._start(choice, role, Slot(len(beside) + 1, role.place, beside=label)):
                     continue
                 cause = self._absent.pop(choice.label, "it could not be started")
@@ -178,7 +176,7 @@ class Fleet:
     def lose_neighbours(self, label: str, condition: Condition, folder_name: str) -> tuple[str, ...]:
         """Guests beside the platform's failed: keep their evidence, end all that are alike, and give its paths."""
         role = self._neighbours(label, condition)
-        self._tries[role] += 1
+        self.pool.tries[role] += 1
         paths: tuple[str, ...] = ()
         for number, live in enumerate(self.pool.take(role), start=1):
             with live.site.awake():
@@ -194,11 +192,11 @@ class Fleet:
         """
         role = Role("at once", choice.label)
         group = self.pool.of(role)
-        if group or self._tries[role] >= _GROUPS_PER_BLOCK:
+        if group or self.pool.tries[role] >= _GROUPS_PER_BLOCK:
             return tuple(group)
         from virtoll.runfolder.scale import GroupRecord
 
-        self._tries[role] += 1
+        self.pool.tries[role] += 1
         self._absent.pop(choice.label, None)
         slots = self._group_slots(point)
         before, began_ns = available_bytes(), time.monotonic_ns()
@@ -240,7 +238,7 @@ class Fleet:
         role = Role("at once", label)
         if isinstance(error.cause, AgentError):
             self._refusals[label, workload] += 1
-            self._tries[role] -= 1
+            self.pool.tries[role] -= 1
         self._absent[label] = f"its guests were lost and not started again: {error}"
         paths: tuple[str, ...] = ()
         for number, live in enumerate(self.pool.of(role), start=1):
@@ -277,7 +275,7 @@ class Fleet:
         (live,) = lost
         if isinstance(error, AgentError):
             self._refusals[label, workload] += 1
-            self._tries[role] -= 1
+            self.pool.tries[role] -= 1
         with live.site.awake():
             evidence = live.guest.evidence()
             if isinstance(error, GuestDied):
@@ -302,9 +300,9 @@ class Fleet:
         if role.use != "at once":  # a group has been found to fit before anything was started
             place = slot.place or self._requests.place(choice, site)
             kept = (choice.label,) if slot.beside is None else (choice.label, slot.beside)
-            self._make_room(site, place.memory_bytes, kept, affinity=slot.affinity)
+            self.pool.make_room(site, place.memory_bytes, kept, slot.affinity)
         if role.use == "measured":
-            self._tries[role] += 1
+            self.pool.tries[role] += 1
         with site.awake():
             try:
                 self.pool.of(role).append(self._starts.start(choice, site, slot))
@@ -312,17 +310,3 @@ class Fleet:
                 self._absent[choice.label] = str(error)
                 return False
         return True
-
-    def _make_room(
-        self,
-        site: Site,
-        memory_bytes: int,
-        kept: tuple[str, ...],
-        *,
-        affinity: Affinity | None = None,
-        up: LiveGuest | None = None,
-    ) -> None:
-        """As the pool's; a start that follows an end for memory is not one of those that are counted."""
-        for role in self.pool.make_room(site, memory_bytes, kept, affinity, up=up):
-            if role.use == "measured":
-                self._tries[role] -= 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import typing
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -46,9 +47,10 @@ class Role:
 
 @dataclass
 class GuestPool:
-    """The guests of one block that are up."""
+    """The guests of one block that are up; ``tries``: starts of measured guests, failed ones of others, and groups."""
 
     progress: Progress
+    tries: Counter[Role] = field(default_factory=Counter)
     _up: dict[Role, list[LiveGuest]] = field(default_factory=dict)
 
     def of(self, role: Role) -> list[LiveGuest]:
@@ -94,28 +96,28 @@ class GuestPool:
         affinity: Affinity | None = None,
         *,
         up: LiveGuest | None = None,
-    ) -> list[Role]:
-        """End guests that give way until this machine has so much memory for one of ``kept[0]``; their roles.
+    ) -> None:
+        """End guests that give way until this machine has so much memory for one of ``kept[0]``.
 
-        Those that hold most come first, and none is ended if all of them would not be enough. ``up``: the guest that
-        needs it, if it is up already and holds some of it.
+        Those that hold most come first, and none is ended if all of them would not be enough; that they are started
+        again is no try. ``up``: the guest that needs it, if it is up already and holds some of it.
         """
         lacking = lacking_bytes(memory_bytes) if site.host.local is not None else 0
         if lacking and up is not None:
             lacking -= held_bytes(up.guest)
         if lacking <= 0:
-            return []
+            return
         held = {}
         for role in sorted(self._up, key=lambda role: _USES.index(role.use), reverse=True):
             if role.gives_way(kept, affinity):
                 held[role] = sum(held_bytes(live.guest) for live in self._up[role])
-        roles = ended_for(lacking, held)
-        for role in roles:
+        for role in ended_for(lacking, held):
             for live in self._up[role]:
                 self.progress.message(f"ending {live.boot}: its memory is needed for {kept[0]}")
                 self.end(live)
             self.take(role)
-        return roles
+            if role.use == "measured":
+                self.tries[role] -= 1
 
 
 def end_guest(guest: Guest, site: Site, data: DataKeeper | None, progress: Progress) -> None:

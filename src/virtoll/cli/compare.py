@@ -280,7 +280,7 @@ def _of_two_builds(side: _Side, request: _CompareOptions) -> Compared:
 
 def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) -> Compared:
     """Two runs, or two platforms, which are paired where both are of one run."""
-    from virtoll.stats.between_runs import Pair, between_runs, side_by_side, why_no_cost
+    from virtoll.stats.between_runs import Pair, between_runs, side_by_side
 
     _refuse_unplanned([first.analysis, second.analysis], request)
     labels = first.operand.label, second.operand.label
@@ -291,10 +291,7 @@ def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) 
         between = side_by_side(first.analysis, pairs, shared, workloads=request.workloads)
         return _compared(between, first, second, ())
     sentences = _refuse_unlike(first, second, request.ignored)
-    no_cost = why_no_cost(first.analysis, second.analysis)
-    if request.by == "cost" and no_cost is not None:
-        raise UsageError(f"--by cost: {no_cost}; give --by values")
-    by: By = request.by or ("cost" if no_cost is None else "values")
+    by = _way(first, second, request.by)
     if not pairs:
         pairs = _common_pairs(first, second, by, request.platforms)
     if by == "cost" and first.analysis.baseline in [label for pair in pairs for label in (pair.first, pair.second)]:
@@ -304,6 +301,16 @@ def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) 
     between = between_runs(first.analysis, second.analysis, pairs, by, shared, workloads=request.workloads)
     whole = labels == (None, None) and not request.chosen
     return _compared(replace(between, whole=whole), first, second, sentences)
+
+
+def _way(first: _Side, second: _Side, by: By | None) -> By:
+    """By what two runs are compared: as asked for, else by cost if they have it."""
+    from virtoll.stats.between_runs import why_no_cost
+
+    no_cost = why_no_cost(first.analysis, second.analysis)
+    if by == "cost" and no_cost is not None:
+        raise UsageError(f"--by cost: {no_cost}; give --by values")
+    return by or ("cost" if no_cost is None else "values")
 
 
 def _common_pairs(first: _Side, second: _Side, by: By, platforms: Sequence[str]) -> list[Pair]:

@@ -219,11 +219,7 @@ def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | No
         "seed": planned.seed,
         "against": against if checked.pairs else None,
         "estimated_seconds": estimate(held),
-        "disk": {
-            "image": checked.image,
-            "image_bytes": _image_bytes(checked.image),
-            "data_bytes": data_bytes(held),
-        },
+        "disk": {"image": checked.image, "image_bytes": _image_bytes(checked.image), "data_bytes": data_bytes(held)},
         "kernel_download": asdict(kernel) if kernel else None,
         "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
         "foreseen": asdict(foreseen) if foreseen else None,

@@ -20,14 +20,7 @@ from virtoll.experiment.against import Sides, located_setting, sides_of
 from virtoll.experiment.complaints import Gathered, located, validated, wrong
 from virtoll.experiment.entries import own_control, platform_choices, workload_choices
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, UntilDecided
-from virtoll.experiment.model import (
-    STUDIES,
-    Catalogue,
-    Experiment,
-    Image,
-    PlatformChoice,
-    WorkloadChoice,
-)
+from virtoll.experiment.model import STUDIES, Catalogue, Experiment, Image, PlatformChoice, WorkloadChoice
 from virtoll.experiment.near import choices, near
 from virtoll.experiment.plan import MOST_TRIALS, count_trials
 from virtoll.experiment.scenarios import conditions_of, scale_of
@@ -167,11 +160,7 @@ def _entries(
 
 
 def _check_together(
-    parsed: ExperimentFile,
-    platforms: Sequence[PlatformChoice],
-    broken: frozenset[str],
-    path: Path,
-    gathered: Gathered,
+    parsed: ExperimentFile, platforms: Sequence[PlatformChoice], broken: frozenset[str], path: Path, gathered: Gathered
 ) -> None:
     """Keep what is wrong between keys that are right by themselves; what depends on broken ones is not looked at."""
     if parsed.study is not None and parsed.study not in STUDIES:
@@ -354,10 +343,7 @@ def _of_sides(cells: frozenset[Cell], sides: Sides) -> frozenset[Cell]:
 
 
 def _image(
-    parsed: ExperimentFile,
-    workloads: Collection[str],
-    conditions: Sequence[Condition],
-    source: _Source,
+    parsed: ExperimentFile, workloads: Collection[str], conditions: Sequence[Condition], source: _Source
 ) -> Image:
     """What was asked for, if the programs of workloads and loads that are run are in it; else what they need.
 
