@@ -200,7 +200,7 @@ def plan(
         say(line)
 
 
-def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None]) -> dict[str, Any]:
+def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None]) -> dict[str, object]:
     """All of it, for a program; ``reasons``: why a trial is skipped, by its number."""
     from virtoll.campaign.preview import estimate
     from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, without_impossible

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -92,7 +92,7 @@ def submit(
     from virtoll.campaign.wired import features_of, refuse_unwired
     from virtoll.runfolder.campaign_records import SubmissionRecord
 
-    changes: dict[str, Any] = {
+    changes: Mapping[str, Any] = {
         "nodes": nodes,
         "blocks_per_task": blocks_per_task,
         "time": limit or None,

@@ -140,7 +140,7 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
 
 
 def _entries(
-    parsed: ExperimentFile, document: dict[str, Any], source: _Source, gathered: Gathered
+    parsed: ExperimentFile, keys: Collection[str], source: _Source, gathered: Gathered
 ) -> tuple[tuple[PlatformChoice, ...], tuple[WorkloadChoice, ...]]:
     """The platforms and workloads; of a list in which an entry is wrong, what is wrong with the others is kept too."""
     platforms: tuple[PlatformChoice, ...] = ()
@@ -148,12 +148,12 @@ def _entries(
     if "testbed" in gathered.keys:
         return platforms, workloads
     reported = gathered.entries("platforms")
-    if "platforms" in document and reported is not None:
+    if "platforms" in keys and reported is not None:
         with gathered.trying():
             choices_read = platform_choices(parsed, source.path, source.catalogue, reported)
             platforms = () if reported else choices_read
     reported = gathered.entries("workloads")
-    if "workloads" in document and reported is not None:
+    if "workloads" in keys and reported is not None:
         with gathered.trying():
             workloads = workload_choices(parsed, source.path, source.catalogue, reported)
     return platforms, workloads
