@@ -55,7 +55,6 @@ class Guests:
 
     @property
     def at_least(self) -> int | None:
-        """As the class says."""
         met: int | None = None
         for step in self.steps:
             if step.answer is not Answer.MEETS:
@@ -65,12 +64,10 @@ class Guests:
 
     @property
     def not_with(self) -> int | None:
-        """As the class says."""
         return next((step.guests for step in self.steps if step.answer is Answer.FAILS), None)
 
     @property
     def beyond(self) -> bool:
-        """As the class says."""
         return self.by_model is not None and self.by_model > self.steps[-1].guests
 
 
