@@ -245,7 +245,7 @@ def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, n
 
 @dataclass
 class _Attempt:
-    """What became of a trial so far; ``observer``: what it had used before."""
+    """What became of a trial so far; ``observer``: what the instrument had used before it."""
 
     trial: Trial
     session: RunSession
