@@ -10,30 +10,25 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from virtoll.campaign.guest_pool import GuestPool, Role
-from virtoll.campaign.guest_request import GuestRequests
 from virtoll.campaign.guest_start import GuestStarts
 from virtoll.campaign.live_guest import LiveGuest, Placement, Slot
-from virtoll.campaign.observer import Observer
-from virtoll.campaign.pinning import Pinning, cpus_at_once
-from virtoll.campaign.progress import Progress
+from virtoll.campaign.pinning import cpus_at_once
 from virtoll.campaign.threads import at_once
 from virtoll.errors import AgentError, GuestDied, GuestError, NeighbourFailed
-from virtoll.experiment.model import Experiment, Parameters, PlatformChoice, WorkloadChoice
+from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import available_bytes
-from virtoll.platforms.base import Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
 from virtoll.runfolder.conditions import Affinity, Condition
 from virtoll.runfolder.scale import ScalePoint
-from virtoll.runfolder.store import RunFolder
 
 _STARTS_PER_BLOCK = 3
 _REFUSALS_PER_BLOCK = 2  # a second try, since what refused may have been a busy host
@@ -49,38 +44,20 @@ class Fleet:
     its own trials, and not those of the other workloads.
     Guests that hold memory which another needs now are ended, and started anew when they are next asked for. That start
     is not one of the three either.
-    ``boots`` counts the starts of each platform in each block, over all sessions of the run. ``site_of`` gives the
-    host of a platform's guests, or raises a ``GuestError``.
+    ``site_of`` gives the host of a platform's guests, or raises a ``GuestError``.
     """
 
     experiment: Experiment
     block: tuple[Trial, ...]
-    folder: RunFolder
     site_of: Callable[[PlatformChoice], Site]
-    pinning: Pinning
-    platforms: Mapping[str, type[Platform[Parameters]]]
-    progress: Progress
-    boots: Counter[tuple[str, int]]
-    observer: Observer = field(default_factory=Observer)
-    pool: GuestPool = field(init=False)
-    _requests: GuestRequests = field(init=False)
-    _starts: GuestStarts = field(init=False)
+    starts: GuestStarts
     _absent: dict[str, str] = field(default_factory=dict)
     _refusals: Counter[tuple[str, WorkloadChoice]] = field(default_factory=Counter)
 
-    def __post_init__(self) -> None:
-        """Nothing is started."""
-        self.pool = GuestPool(self.progress)
-        self._requests = GuestRequests(self.experiment, self.pinning)
-        self._starts = GuestStarts(
-            block=self.block[0].block,
-            folder=self.folder,
-            platforms=self.platforms,
-            boots=self.boots,
-            observer=self.observer,
-            requests=self._requests,
-            pool=self.pool,
-        )
+    @property
+    def pool(self) -> GuestPool:
+        """The guests that are up."""
+        return self.starts.pool
 
     def __enter__(self) -> Self:
         """Start one guest of each platform that has a trial in this block, in the plan's order, and park it.
@@ -101,7 +78,7 @@ class Fleet:
         """End every guest; what it holds of the host's memory is read once more before."""
         try:
             for live in self.pool.everyone("measured", "at once") if kind is None else ():
-                self._starts.append_footprint(live, "after-work")
+                self.starts.append_footprint(live, "after-work")
         finally:
             self.pool.end_all()
 
@@ -133,7 +110,7 @@ class Fleet:
                 return (first,)
             self._absent[label] = f"it is one guest that is there already, and {count} side by side are needed"
             return ()
-        places = self._requests.side_by_side(choice, first.site, affinity, count)
+        places = self.starts.requests.side_by_side(choice, first.site, affinity, count)
         if places is None:
             self._absent[label] = f"its host has too few CPUs for {count} guests on CPUs of their own"
             return ()
@@ -168,7 +145,7 @@ class Fleet:
     def _neighbours(self, label: str, condition: Condition) -> Role:
         choice = self._choice_of(condition.platform or label)
         site = None if choice.host is None else self.site_of(choice)
-        return Role("neighbour", choice.label, place=self._requests.neighbours(choice, condition, site))
+        return Role("neighbour", choice.label, place=self.starts.requests.neighbours(choice, condition, site))
 
     def _choice_of(self, label: str) -> PlatformChoice:
         return next(choice for choice in self.experiment.platforms if choice.label == label)
@@ -180,7 +157,7 @@ class Fleet:
         paths: tuple[str, ...] = ()
         for number, live in enumerate(self.pool.take(role), start=1):
             with live.site.awake():
-                paths += self.folder.keep_evidence(f"{folder_name}-neighbour-{number}", live.guest.evidence())
+                paths += self.starts.folder.keep_evidence(f"{folder_name}-neighbour-{number}", live.guest.evidence())
             self.pool.end(live)
         return paths
 
@@ -204,8 +181,8 @@ class Fleet:
         group.sort(key=lambda live: live.instance)
         whole = len(group) == point.guests
         for live in group if whole else ():
-            self._starts.append_footprint(live, "idle")
-        self.folder.append_group(
+            self.starts.append_footprint(live, "idle")
+        self.starts.folder.append_group(
             GroupRecord(
                 platform=choice.label,
                 block=self.block[0].block,
@@ -243,7 +220,7 @@ class Fleet:
         paths: tuple[str, ...] = ()
         for number, live in enumerate(self.pool.of(role), start=1):
             if number == error.number:
-                paths = self.folder.keep_evidence(folder_name, live.guest.evidence())
+                paths = self.starts.folder.keep_evidence(folder_name, live.guest.evidence())
         self.pool.end_role(role)
         return paths
 
@@ -281,9 +258,9 @@ class Fleet:
             if isinstance(error, GuestDied):
                 reason = with_last_words(reason, evidence)
                 self._absent[label] = f"its guest was lost and not started again: {reason}"
-            paths = self.folder.keep_evidence(folder_name, evidence)
+            paths = self.starts.folder.keep_evidence(folder_name, evidence)
             for number, other in enumerate(self.pool.take_side_by_side(label), start=1):
-                paths += self.folder.keep_evidence(f"{folder_name}-beside-{number}", other.guest.evidence())
+                paths += self.starts.folder.keep_evidence(f"{folder_name}-beside-{number}", other.guest.evidence())
                 self.pool.end(other)
             self.pool.end(live)
         return reason, paths
@@ -298,14 +275,14 @@ class Fleet:
         if slot.beside and site.far:  # a testbed's NICs are the measured guest's, but those of the first one beside
             site = replace(site, far=site.far.beside if slot.instance == 1 else None)
         if role.use != "at once":  # a group has been found to fit before anything was started
-            place = slot.place or self._requests.place(choice, site)
+            place = slot.place or self.starts.requests.place(choice, site)
             kept = (choice.label,) if slot.beside is None else (choice.label, slot.beside)
             self.pool.make_room(site, place.memory_bytes, kept, slot.affinity)
         if role.use == "measured":
             self.pool.tries[role] += 1
         with site.awake():
             try:
-                self.pool.of(role).append(self._starts.start(choice, site, slot))
+                self.pool.of(role).append(self.starts.start(choice, site, slot))
             except GuestError as error:
                 self._absent[choice.label] = str(error)
                 return False

@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from virtoll.agent.client import PROTOCOL, TrafficAgents
@@ -48,9 +48,9 @@ class GuestStarts:
     folder: RunFolder
     platforms: Mapping[str, type[Platform[Parameters]]]
     boots: Counter[tuple[str, int]]
-    observer: Observer
     requests: GuestRequests
     pool: GuestPool
+    observer: Observer = field(default_factory=Observer)
 
     def start(self, choice: PlatformChoice, site: Site, slot: Slot) -> LiveGuest:
         """Start a guest, measure what it is, park it, and write its boot record; ``GuestError`` if that fails."""

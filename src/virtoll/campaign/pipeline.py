@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Literal
 from virtoll.campaign import against, consolidation, extension, manifest, parts, probe_cache, scale
 from virtoll.campaign.calibration import Calibrator
 from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.guest_pool import GuestPool
+from virtoll.campaign.guest_request import GuestRequests
+from virtoll.campaign.guest_start import GuestStarts
 from virtoll.campaign.live_guest import LiveGuest, running
 from virtoll.campaign.neighbours import Loaded, Neighbours
 from virtoll.campaign.pinning import pinning_for
@@ -217,17 +220,16 @@ def fleet_of(
     experiment: Experiment, batch: tuple[Trial, ...], folder: RunFolder, session: RunSession, progress: Progress
 ) -> Fleet:
     """The guests of a batch of trials, to be entered: started when asked for, and ended with it."""
-    return Fleet(
-        experiment=experiment,
-        block=batch,
-        folder=folder,
-        site_of=session.site_of,
-        pinning=session.pinning,
-        platforms=EVERY_PLATFORM,
-        progress=progress,
+    starts = GuestStarts(
+        batch[0].block,
+        folder,
+        EVERY_PLATFORM,
         boots=session.boots,
+        requests=GuestRequests(experiment, session.pinning),
+        pool=GuestPool(progress),
         observer=session.observer,
     )
+    return Fleet(experiment, batch, session.site_of, starts)
 
 
 def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours) -> TrialRecord:
