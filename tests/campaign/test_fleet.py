@@ -12,7 +12,6 @@ from tests.support.experiments import fake
 from tests.support.facts import assert_facts
 from tests.support.model_runs import measured
 
-from virtoll.agent.operations.session import FactsReply
 from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.fleet import Fleet
 from virtoll.campaign.guest_check import Mismatch, compare
@@ -27,6 +26,7 @@ from virtoll.platforms.base import GuestRequest
 from virtoll.platforms.fake.driver import FakeGuest
 from virtoll.platforms.fake.site import ModelHost, ModelNetwork, model_site
 from virtoll.platforms.host import Site, Sleep
+from virtoll.runfolder.facts import Facts
 
 MIB = 2**20
 
@@ -66,7 +66,7 @@ def test_a_smaller_guest_is_on_the_first_cpus_of_the_largest(
 
 def found(cpus: tuple[int, ...] = (0,), **facts: Any) -> list[str]:
     wanted = GuestRequest("netns/0", 1, 256 * MIB, cpus, GuestNetwork(()))
-    return [one.text for one in compare(wanted, FactsReply.from_json(facts), HostView())]
+    return [one.text for one in compare(wanted, Facts.from_json(facts), HostView())]
 
 
 def test_what_is_as_asked_or_unknown_is_no_mismatch() -> None:
@@ -95,7 +95,7 @@ HOST = HostView("host", 64 * 1024 * MIB)
 
 def against(host: HostView, quota: float | None = None, **facts: Any) -> list[Mismatch]:
     wanted = GuestRequest("netns/0", 1, 256 * MIB, (0,), GuestNetwork(()), cpu_quota=quota)
-    return compare(wanted, FactsReply.from_json(facts), host)
+    return compare(wanted, Facts.from_json(facts), host)
 
 
 @pytest.mark.parametrize(

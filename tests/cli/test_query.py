@@ -43,7 +43,7 @@ def write(folder: Path, name: str, value: float = 3e7) -> Path:
     """A run of two platforms and three blocks."""
     made = [Made(one, "superpi", {}, value * factor) for one, factor in (("native", 1), ("runc", 2))]
     data = made_up_run({"native": {}, "runc": {}}, made, blocks=3)
-    return write_run(folder / name, replace(data, manifest=replace(data.manifest, run=name)))
+    return write_run(folder / name, replace(data, manifest=data.manifest.replace(run=name)))
 
 
 @pytest.fixture(scope="module")

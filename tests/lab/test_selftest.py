@@ -46,8 +46,8 @@ def harmed(data: RunData, label: str, change: Callable[[SinkCounts], SinkCounts]
         if trial.platform != label:
             return trial
         (first, *others) = trial.points or ()
-        sink = replace(first.sink, per_source=tuple(change(one) for one in first.sink.per_source))
-        return replace(trial, points=(replace(first, sink=sink), *others))
+        sink = first.sink.replace(per_source=tuple(change(one) for one in first.sink.per_source))
+        return trial.replace(points=(first.replace(sink=sink), *others))
 
     return analyse(replace(data, trials=tuple(map(wrong, data.trials))))
 
@@ -75,6 +75,6 @@ def test_an_instrument_with_wrong_books_misses(
 
 def test_an_instrument_that_takes_any_guest_misses(folder: Path) -> None:
     data = load_analysis(folder / "facts").data
-    taken = replace(data, trials=tuple(replace(one, status="ok", reason=None) for one in data.trials))
+    taken = replace(data, trials=tuple(one.replace(status="ok", reason=None) for one in data.trials))
     found = findings("facts", analyse(taken), short=True)
     assert {(bool(one.injected), one.outcome) for one in found} == {(False, Outcome.FOUND), (True, Outcome.MISSED)}

@@ -120,8 +120,8 @@ def test_the_run_stays_what_it_was(telling: Path) -> None:
     assert [one.points for one in run.trials()] == [one.points for one in copy.trials()]
     for one in copy.boots():
         assert one.facts is not None
-        assert (one.facts["boot_id"], one.evidence) == (one.host_boot_id, ())
-        assert one.facts["cmdline"].startswith("cmdline-")
+        assert (one.facts.boot_id, one.evidence) == (one.host_boot_id, ())
+        assert str(one.facts.cmdline).startswith("cmdline-")
     messages = copy.fitness()[-1].kernel_messages
     assert messages[-1] == "b1in0: port 1(l1in0) entered forwarding state"
     assert re.fullmatch(r"nic-\w+: renamed from eth0", messages[-2])

@@ -11,7 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -259,7 +259,7 @@ def _identity(part: Part) -> dict[str, Any]:
             for platform in manifest.platforms
         },
         "programs of two builds": _programs(manifest),
-        "metrics": [asdict(metric) for metric in manifest.metrics],
+        "metrics": [metric.to_json() for metric in manifest.metrics],
     }
 
 

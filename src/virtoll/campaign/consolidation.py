@@ -177,7 +177,7 @@ class Series:
         from virtoll.runfolder.guest_records import Budget, ConsolidationRecord
 
         running = len(self.guests) - lost
-        self.folder.append_consolidation(
+        self.folder.append(
             ConsolidationRecord(
                 platform=self.choice.label,
                 step=running + (status != "ok"),

@@ -10,7 +10,6 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll.campaign.preview import estimate, plan_of, planned_trial
@@ -116,10 +115,9 @@ def extended_manifest(manifest: Manifest, plan: Plan, command: list[str]) -> Man
     """The manifest with the longer plan, and with what the run had before."""
     from virtoll.runfolder.records import ExtensionRecord
 
-    return replace(
-        manifest,
+    return manifest.replace(
         experiment={**manifest.experiment, "blocks": max(trial.block for trial in plan.trials) + 1},
-        plan=replace(manifest.plan, estimated_seconds=estimate(plan), trials=tuple(map(planned_trial, plan.trials))),
+        plan=manifest.plan.replace(estimated_seconds=estimate(plan), trials=tuple(map(planned_trial, plan.trials))),
         extensions=(
             *manifest.extensions,
             ExtensionRecord(_blocks(manifest), time.time_ns(), tuple(command)),

@@ -250,7 +250,7 @@ class Fleet:
         whole = len(self._group) == point.guests
         for live in self._group if whole else ():
             self._append_footprint(live.guest, live.boot, live.label, "idle", live.site)
-        self.folder.append_group(
+        self.folder.append(
             GroupRecord(
                 platform=choice.label,
                 block=self.block[0].block,
@@ -444,7 +444,7 @@ class Fleet:
             draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), evidence))
             self._absent[choice.label] = f"{slot.words} could not be started: {error}"
             interrupts.check()  # before it is stored: the start may have failed of it
-        self.folder.append_boot(draft.record)
+        self.folder.append(draft.record)
         return live
 
     def _boot(self, choice: PlatformChoice, site: Site, draft: BootDraft, slot: Slot, start: int) -> LiveGuest:
@@ -537,7 +537,7 @@ class Fleet:
         processes = guest.host_processes()
         if processes is not None:
             held = read_footprint(processes, site.this_machine.cgroup)
-            self.folder.append_footprint(
+            self.folder.append(
                 FootprintRecord(
                     boot=boot,
                     platform=label,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,7 +120,7 @@ def merge(
     with writing(target):
         _refuse_taken_place(target, taken[0].record.campaign, [part.path for part in taken])
         with placed(target) as new:
-            doubts = _write(new, replace(_head(plan, choice, missing), run=target.name, command=tuple(command)), choice)
+            doubts = _write(new, _head(plan, choice, missing).replace(run=target.name, command=tuple(command)), choice)
     remove_emptied(target)
     hosts = {part.fingerprint for part in choice.sources()}
     return Merged(target, len(blocks), missing, len(hosts), (*choice.left_out, *doubts))
@@ -255,8 +255,7 @@ def _head(plan: Plan, choice: _Choice, missing: tuple[int, ...]) -> Manifest:
     sources = choice.sources()
     first, seconds = sources[0].manifest, [part.manifest.plan.estimated_seconds for part in sources]
     known = [duration for duration in seconds if duration is not None]
-    return replace(
-        first,
+    return first.replace(
         created_realtime_ns=min(part.manifest.created_realtime_ns for part in sources),
         plan=PlanRecord(
             plan.seed, sum(known) if len(known) == len(seconds) else None, tuple(map(planned_trial, plan.trials))
@@ -307,7 +306,7 @@ def _hosts(choice: _Choice) -> tuple[HostRecord, ...]:
         name = choice.names[part.fingerprint]
         hosts.setdefault(name, HostRecord(name, part.manifest.host, ()))
         blocks.setdefault(name, []).extend(choice.blocks_of(part))
-    return tuple(replace(host, blocks=tuple(sorted(blocks[name]))) for name, host in hosts.items())
+    return tuple(host.replace(blocks=tuple(sorted(blocks[name]))) for name, host in hosts.items())
 
 
 def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:

@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -95,7 +95,7 @@ def campaign_id(experiment: Experiment, plan: Plan) -> str:
     chosen = {**experiment.selection.as_record(), "blocks": experiment.blocks, "seed": experiment.seed}
     digest = hashlib.sha256(json.dumps([experiment.text, chosen], sort_keys=True).encode())
     for trial in plan.trials:
-        digest.update(json.dumps(asdict(planned_trial(trial)), sort_keys=True).encode())
+        digest.update(json.dumps(planned_trial(trial).to_json(), sort_keys=True).encode())
     return digest.hexdigest()
 
 
@@ -131,7 +131,7 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
     try:
         jsonlines.make_folder(folder)
         if not file.exists():
-            jsonlines.write_bytes(beside, jsonlines.encode(asdict(record)))
+            jsonlines.write_bytes(beside, jsonlines.encode(record.to_json()))
             with suppress(FileExistsError):
                 os.link(beside, file, follow_symlinks=False)
             jsonlines.sync_directory(folder)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.agent.client import AgentClient, ChannelMark, Reply
-from virtoll.agent.messages import Request
 from virtoll.agent.operations.network import NetworkRequest
 from virtoll.agent.path_counters import read_counters
+from virtoll.agent.request import Request
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import GuestHost, LocalHost

@@ -83,7 +83,7 @@ def measure(
             smallest=session.smallest_image if len(images_of(experiment)) > 1 else None,
             against=builds,
         )
-        document = replace(document, part=part)
+        document = document.replace(part=part)
         folder = RunFolder.create(into, document)
         session.commands.record_into(folder)
         _measure_plan(experiment, plan, folder, session, progress, look)
@@ -165,7 +165,7 @@ def _measure_plan(
     sizes = JobSizes(experiment, folder, session, progress)
     neighbours = Neighbours(session, folder, progress)
     with FitnessSampler() as sampler:
-        folder.append_fitness(sampler.sample(None))
+        folder.append(sampler.sample(None))
         _calibrate(calibrator, "start" if todo else None, progress)
         for batch in replace(plan, trials=tuple(todo)).batches():
             if _is_decided(experiment, batch[0].block, folder, progress, look):
@@ -176,8 +176,8 @@ def _measure_plan(
                     progress.trial_begins(trial)
                     record = measured(trial, fleet, session, sizes, neighbours)
                     interrupts.check()  # before it is stored: the trial may have failed of it
-                    folder.append_trial(record)
-                    folder.append_fitness(sampler.sample(trial.number))
+                    folder.append(record)
+                    folder.append(sampler.sample(trial.number))
                     progress.trial_ends(trial, record)
                     if calibrator is not None:
                         calibrator.note(trial.workload, record)
@@ -191,7 +191,7 @@ def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress
     record = next((record for record in folder.looks() if record.blocks == blocks), None)
     if record is None:
         record = look(folder, blocks)
-        folder.append_look(record)
+        folder.append(record)
     if record.ended:
         progress.message(f"all is decided after {blocks} blocks")
     else:
@@ -293,8 +293,7 @@ def _measure_trial(
         session.refuse_dead_agent(error)
         status = "failed"
         reason, evidence = fleet.lose(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
-    record = replace(
-        skipped_trial(trial, session.attempts[trial.number], reason),
+    record = skipped_trial(trial, session.attempts[trial.number], reason).replace(
         boot=live.boot if live else None,
         status=status,
         started_realtime_ns=started,
@@ -333,8 +332,7 @@ def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: Run
         session.refuse_dead_agent(error)
         status, reason = "failed", str(error)
         evidence = fleet.lose_group(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
-    return replace(
-        skipped_trial(trial, session.attempts[trial.number], reason),
+    return skipped_trial(trial, session.attempts[trial.number], reason).replace(
         boot=guests[0].boot if guests else None,
         status=status,
         started_realtime_ns=started,
@@ -365,7 +363,7 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, sess
         if reason is None and beside is not None and beside in reasons:
             reason = f"the guests beside it cannot be there: {reasons[beside]}"
         if reason is not None and not session.attempts[trial.number]:
-            folder.append_trial(skipped_trial(trial, 1, reason))
+            folder.append(skipped_trial(trial, 1, reason))
 
 
 @contextlib.contextmanager

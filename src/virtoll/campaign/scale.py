@@ -25,7 +25,6 @@ from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.plan import Trial
 from virtoll.lab import interrupts
 from virtoll.runfolder.scale import ScalePoint
-from virtoll.runfolder.store import parse_record
 from virtoll.workloads import workload_of
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
 
 def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
     """One guest's part, in a thread of its own."""
-    from virtoll.runfolder.records import Check, Clock, GuestRun
+    from virtoll.runfolder.records import GuestRun
 
     live, barrier, workload = member.live, member.group.barrier, workload_of(trial.workload)
     try:
@@ -156,9 +155,9 @@ def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
         barrier.leave()  # nobody waits for it any more: who is well has passed it as often as all others
     member.run = GuestRun(
         boot=live.boot,
-        clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
+        clock=outcome.clock,
         result=outcome.result,
-        check=None if outcome.check is None else parse_record(Check, outcome.check),
+        check=outcome.check,
         problem=outcome.problem,
         host_cpu=used.used if used is not None else None,
     )

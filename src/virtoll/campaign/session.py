@@ -51,13 +51,13 @@ class CommandLog:
         if self.folder is None:
             self._held.append(entry)
         else:
-            self.folder.append_command(entry)
+            self.folder.append(entry)
 
     def record_into(self, folder: RunFolder) -> None:
         """From now on command lines go to this folder, those held back first."""
         self.folder = folder
         for entry in self._held:
-            folder.append_command(entry)
+            folder.append(entry)
         self._held.clear()
 
 

@@ -20,7 +20,7 @@ from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.experiment.plan import Trial
-from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import SIZED_NS, Bench
 
@@ -56,7 +56,7 @@ class JobSizes:
         records = self._found[key]
         while not records or (records[-1].reason is not None and len(records) < _MOST_ATTEMPTS):
             records.append(self._measure(trial.workload, self._baseline, fleet, len(records) + 1))
-            self._folder.append_sizing(records[-1])
+            self._folder.append(records[-1])
         return records[-1].repeats
 
     def _measure(self, choice: WorkloadChoice, label: str, fleet: Fleet, attempt: int) -> SizingRecord:
@@ -68,7 +68,7 @@ class JobSizes:
         record = SizingRecord(choice.workload, parameters, label, boot=None, repeats=1, runs=(), reason=None)
         live = fleet.guest(label)
         if live is None:
-            return replace(record, reason=fleet.why_absent(label))
+            return record.replace(reason=fleet.why_absent(label))
         runs: list[SizingRun] = []
         unmeasured: list[str] = []
         refused: str | None = None
@@ -90,13 +90,13 @@ class JobSizes:
                         break
         except GuestError as error:
             reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}-{attempt}")
-            return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
+            return record.replace(boot=live.boot, runs=tuple(runs), reason=reason)
         if refused is not None:
-            return replace(record, boot=live.boot, runs=tuple(runs), reason=refused)
+            return record.replace(boot=live.boot, runs=tuple(runs), reason=refused)
         if len(unmeasured) == _MOST_UNMEASURED:
             reason = f"a run for its size is no measurement: {unmeasured[-1]}"
-            return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
-        return replace(record, boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
+            return record.replace(boot=live.boot, runs=tuple(runs), reason=reason)
+        return record.replace(boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
 
 
 class _NotMeasuredError(Exception):
@@ -105,12 +105,12 @@ class _NotMeasuredError(Exception):
 
 def _run(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
     """One run of the host."""
-    from virtoll.runfolder.records import Clock, SizingRun
+    from virtoll.runfolder.records import SizingRun
 
     outcome = workload_of(choice).measure(bench)
     if outcome.problem is not None or outcome.clock is None:
         raise _NotMeasuredError(outcome.problem or "there are no marks")
-    return SizingRun(repeats, parse_record(Clock, outcome.clock))
+    return SizingRun(repeats, outcome.clock)
 
 
 def _next(runs: Sequence[SizingRun]) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ def plan_difference(begun: Sequence[PlannedTrial], planned: Sequence[Trial]) -> 
 
 def _plain(trial: PlannedTrial) -> dict[str, Any]:
     """A trial of a plan with its parameters among its fields, as JSON holds them."""
-    fields: dict[str, Any] = json.loads(json.dumps(asdict(trial)))
+    fields = trial.to_json()
     parameters = fields.pop("parameters")
     return {**fields, **parameters}
 

@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,7 @@ from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.plain import open_lock, place
-from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.writer import writing
 from virtoll.system.locks import locked_within
 from virtoll.system.python import isolated
@@ -279,7 +279,7 @@ def kept(folder: Path, experiment: Experiment, settings: SubmissionRecord) -> No
     copy = folder / EXPERIMENT_FILE
     if not copy.exists():
         jsonlines.replace_text(copy, experiment.text)
-    jsonlines.replace(folder / SLURM_FOLDER / _SETTINGS, to_json(settings), folder)
+    jsonlines.replace(folder / SLURM_FOLDER / _SETTINGS, settings.to_json(), folder)
 
 
 def settings_of(folder: Path) -> SubmissionRecord | None:
@@ -309,7 +309,7 @@ def submit(folder: Path, job: ArrayJob, after: str | None) -> str:
     """
     file = folder / SLURM_FOLDER / f"array-{job.number}.json"
     script = folder / SLURM_FOLDER / f"array-{job.number}.sh"
-    jsonlines.replace(file, to_json(job.record), folder)
+    jsonlines.replace(file, job.record.to_json(), folder)
     try:
         jsonlines.replace_text(script, job.script, folder)
         waits = [] if after is None else [f"--dependency=afterany:{after}"]
@@ -318,7 +318,7 @@ def submit(folder: Path, job: ArrayJob, after: str | None) -> str:
         file.unlink(missing_ok=True)
         script.unlink(missing_ok=True)
         raise
-    jsonlines.replace(file, to_json(replace(job.record, job=number)), folder)
+    jsonlines.replace(file, job.record.replace(job=number).to_json(), folder)
     return number
 
 

@@ -248,7 +248,7 @@ def _documents(planned: Plan, reasons: Mapping[int, str | None]) -> list[dict[st
     from virtoll.campaign.preview import planned_trial
     from virtoll.experiment.plan import cells_of
 
-    cells = {cell: asdict(planned_trial(trial)) for cell, trial in cells_of(planned.trials).items()}
+    cells = {cell: planned_trial(trial).to_json() for cell, trial in cells_of(planned.trials).items()}
     return [
         {
             **cells[trial.cell],

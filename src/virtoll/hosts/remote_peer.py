@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from virtoll.agent.client import AgentClient, Caller, ChannelMark, Reply, TrafficAgents
-from virtoll.agent.messages import Request
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import FactsRequest
+from virtoll.agent.request import Request
 from virtoll.errors import AgentError, GuestCannot, GuestError, LabError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
