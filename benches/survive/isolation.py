@@ -169,7 +169,7 @@ def table(rows: Sequence[Row]) -> list[str]:
             held = _counted(process.capabilities_hex, sets)
             filters = "seccomp" if process.seccomp_mode == 2 else "no seccomp"
             outside = f"user {process.user}, capabilities {held}, {filters}, own: {own}"
-        inside = _counted((_reach(first) or {}).get("capabilities_bounding_hex"), sets)
+        inside = _counted((_reach(first) or ReachFacts()).capabilities_bounding_hex, sets)
         cells = [texts["kernel"], texts["user namespace"], inside, texts["seccomp"], texts["no new privileges"]]
         lines.append(f"| {row.name} | {' | '.join(cells)} | {outside} | {texts['root may']} |")
     legend = [f"- {short}: {names.rpartition(': ')[2]}" for names, short in sets.items()]

@@ -197,8 +197,6 @@ def test_the_image_by_its_kernel_and_its_tools() -> None:
     for less in (image(), image(kernel=None, tools=None)):
         assert_changed(less, full)
         assert_changed(full, less)
-    bare: dict[str, Any] = {"packages": None}
-    assert_changed(image(tools={"packages": {"fio": "1"}}), image(tools=bare), ("package fio", "1", None))
 
 
 def platforms(*entries: PlatformEntry, kernel: str = "6.1 #1 SMP") -> Manifest:

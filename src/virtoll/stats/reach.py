@@ -6,7 +6,7 @@ what the host's kernel says of the guest's process are told apart. It must not j
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from virtoll.runfolder.facts import Facts, ReachFacts
