@@ -39,10 +39,10 @@ ALLOWED: dict[str, frozenset[str]] = {
         "image": "errors",
         "lab": "errors units",
         "host": "errors lab runfolder",
-        "agent": "errors lab",
+        "agent": "errors lab runfolder",  # its replies are what a run folder stores
         # measuring
         "hosts": "agent errors experiment lab",
-        "platforms": "agent errors experiment host hosts image lab",
+        "platforms": "agent errors experiment host hosts image lab runfolder",
         "workloads": "agent errors experiment lab runfolder",
         "nested": "errors hosts image lab platforms",
         "campaign": "agent errors experiment host hosts image lab nested platforms runfolder units workloads",
@@ -53,7 +53,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         "__main__": "__init__",
     }.items()
 }
-MOST_ROOMS, MOST_ARROWS = 24, 82
+MOST_ROOMS, MOST_ARROWS = 24, 84
 FOR_ALL = frozenset({"version", "system"})
 OWN_FILES = {
     "__init__",

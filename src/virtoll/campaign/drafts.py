@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.plan import Trial
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, LimitsSeen
 from virtoll.runfolder.records import BootRecord, Requested, TrialRecord
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from virtoll.lab.network import GuestNetwork
     from virtoll.lab.receiving import ReceivingCpus
     from virtoll.platforms.base import Guest, GuestRequest
-    from virtoll.runfolder.facts import Facts
     from virtoll.workloads.base import Measurement
 
 

@@ -39,14 +39,13 @@ from virtoll.lab import interrupts
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.explain_records import CounterSpan, ObservedTrial
 from virtoll.runfolder.observer_records import ObserverReading
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import remove_sums, write_sums
 from virtoll.workloads import workload_of
 
 if TYPE_CHECKING:
     from virtoll.platforms.base import Probe
-    from virtoll.runfolder.records import TrialRecord
-
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 

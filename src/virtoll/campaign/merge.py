@@ -20,9 +20,11 @@ from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.campaign.stored import plan_difference, stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.campaign_records import HostRecord, MergedPart, MergedRecord
 from virtoll.runfolder.packing import PLAIN_NAME
 from virtoll.runfolder.placing import placed, remove_emptied
 from virtoll.runfolder.plain import entries, open_appended, place, reader
+from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, PlanRecord, TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, listed, write_sums
 from virtoll.runfolder.taken_over import WRITER
@@ -31,8 +33,6 @@ from virtoll.version import __version__
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan
-    from virtoll.runfolder.campaign_records import HostRecord
-    from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, TrialRecord
 
 
 @dataclass(frozen=True)
@@ -249,9 +249,6 @@ _BY_BLOCK: Final = ("trials", "boots", "footprints", "groups")
 
 def _head(plan: Plan, choice: _Choice, missing: tuple[int, ...]) -> Manifest:
     """The manifest of the merged run: that of the first part, with the whole plan, all hosts, and what was merged."""
-    from virtoll.runfolder.campaign_records import MergedPart, MergedRecord
-    from virtoll.runfolder.records import PlanRecord
-
     sources = choice.sources()
     first, seconds = sources[0].manifest, [part.manifest.plan.estimated_seconds for part in sources]
     known = [duration for duration in seconds if duration is not None]
@@ -298,8 +295,6 @@ def _write(new: Path, manifest: Manifest, choice: _Choice) -> list[str]:
 
 
 def _hosts(choice: _Choice) -> tuple[HostRecord, ...]:
-    from virtoll.runfolder.campaign_records import HostRecord
-
     hosts: dict[str, HostRecord] = {}
     blocks: dict[str, list[int]] = {}
     for part in choice.sources():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.programs import EndReply, EndRequest, ProgressRequest, SpawnRequest
@@ -25,7 +25,8 @@ from virtoll.errors import GuestCannot, GuestError
 from virtoll.lab.disks import DISKS
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
-from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition
+from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition, MaximumRecord, NeighbourRecord
+from virtoll.runfolder.conditions import Progress as ProgressRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench
@@ -45,9 +46,6 @@ from virtoll.workloads.loads import (
 from virtoll.workloads.programs import GUEST_ENVIRONMENT, GUEST_HOME, last_line
 from virtoll.workloads.sweep import SweepParameters, source_rate, sweep
 from virtoll.workloads.traffic import send
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.conditions import NeighbourRecord
 
 # How what a guest forwards at most is found: frames of the smallest size cost a router the most for a byte.
 MAXIMUM_SWEEP: Final = SweepParameters(
@@ -139,8 +137,6 @@ class Neighbours:
 
     def _maximum(self, live: LiveGuest, bench: Bench) -> float:
         """What a guest forwards at most, frames/s: found once in its boot, while the measured one is idle."""
-        from virtoll.runfolder.conditions import MaximumRecord
-
         if live.boot not in self._maxima:
             self.progress.message(f"what {live.boot} forwards at most")
             stream = stream_through(bench, MAXIMUM_SWEEP)
@@ -182,8 +178,6 @@ class _Load:
 
     def record(self, window: tuple[int, int], **known: Any) -> NeighbourRecord:
         """What is known of every guest beside, with what this load adds."""
-        from virtoll.runfolder.conditions import NeighbourRecord
-
         return NeighbourRecord(self.live.boot, self.live.label, self.live.place.cpus, window, **known)
 
 
@@ -219,8 +213,6 @@ class _Program(_Load):
         wait_until(lambda: agent.ask(ProgressRequest(name=_NAME)).cpu_ns > 0, _BEGINS_SECONDS, used)
 
     def end(self, window: tuple[int, int]) -> tuple[NeighbourRecord, str | None]:
-        from virtoll.runfolder.conditions import Progress as ProgressRecord
-
         ended = self._end()
         output = ended.output.decode(errors="replace")
         progress = tuple(
@@ -277,8 +269,6 @@ class _Traffic(_Load):
         return self._peer.ask(ClocksRequest()).monotonic_ns
 
     def end(self, window: tuple[int, int]) -> tuple[NeighbourRecord, str | None]:
-        from virtoll.runfolder.traffic_records import Point
-
         self._runs = False
         reply = self._peer.ask(TrafficStopRequest())
         sent_ns = max(source.end_monotonic_ns - source.start_monotonic_ns for source in reply.sources)

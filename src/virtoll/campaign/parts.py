@@ -26,6 +26,7 @@ from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.hosts.nodes import node_words
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.campaign_records import CampaignRecord, PartRecord
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder, parse_record
@@ -36,8 +37,6 @@ from virtoll.version import __version__
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
-    from virtoll.runfolder.campaign_records import CampaignRecord, PartRecord
-
 CAMPAIGN_FILE: Final = "campaign.json"
 ASIDE: Final = "aside"
 """The folder beside the parts that holds those which another host began and did not end."""
@@ -101,8 +100,6 @@ def campaign_id(experiment: Experiment, plan: Plan) -> str:
 
 def part_of(experiment: Experiment, plan: Plan, blocks: tuple[int, ...]) -> PartRecord:
     """The part that has these blocks of the whole plan."""
-    from virtoll.runfolder.campaign_records import PartRecord
-
     return PartRecord(campaign_id(experiment, plan), blocks, experiment.blocks)
 
 
@@ -123,8 +120,6 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
 
     Of several that begin at once one writes the file, and the others read it. StorageError where it cannot be written.
     """
-    from virtoll.runfolder.campaign_records import CampaignRecord
-
     file = folder / CAMPAIGN_FILE
     beside = folder / f".{CAMPAIGN_FILE}.{os.getpid()}-{os.urandom(4).hex()}"
     record = CampaignRecord(part.campaign, experiment.name, part.of, time.time_ns())
@@ -157,8 +152,6 @@ def refuse_other_campaign(folder: Path, part: PartRecord) -> None:
 
 def read_campaign(file: Path) -> CampaignRecord | None:
     """What a ``campaign.json`` says; None where there is none. RunFolderError where it is damaged."""
-    from virtoll.runfolder.campaign_records import CampaignRecord
-
     document = json_object(file, "remove it")
     return parse_record(CampaignRecord, document) if document is not None else None
 

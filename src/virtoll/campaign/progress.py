@@ -5,13 +5,11 @@ Main types: ``Progress`` (the seam), ``SilentProgress``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from virtoll import units
 from virtoll.experiment.plan import Trial
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord, duration_ns
 
 
 class Progress(Protocol):
@@ -80,8 +78,6 @@ def outcome(record: TrialRecord) -> str:
             sum(source.forwarded_frames for source in each.sink.per_source) / each.duration_ns for each in record.points
         ]
         return f"{units.frame_rate(max(rates) * 1e9)} forwarded at most"
-    from virtoll.runfolder.records import duration_ns
-
     if record.members:
         each = [duration_ns(member.clock) for member in record.members if member.clock is not None]
         known = [took_ns for took_ns in each if took_ns is not None]

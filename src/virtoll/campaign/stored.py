@@ -16,11 +16,11 @@ from virtoll.errors import UsageError
 from virtoll.experiment.against import file_of
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
+from virtoll.runfolder.records import Manifest, PlannedTrial
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Trial
-    from virtoll.runfolder.records import Manifest, PlannedTrial
 
 
 def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experiment:

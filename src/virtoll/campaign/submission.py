@@ -25,6 +25,7 @@ from virtoll.campaign.requirements import possible
 from virtoll.campaign.wired import constraint
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord, SubmissionRecord
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.plain import open_lock, place
@@ -36,8 +37,6 @@ from virtoll.system.python import isolated
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
-    from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord, SubmissionRecord
-
 EXPERIMENT_FILE: Final = "experiment.yaml"
 SLURM_FOLDER: Final = "slurm"
 LOGS: Final = "logs"
@@ -183,8 +182,6 @@ def array_jobs(
     """The array jobs that have these tasks, of at most ``largest`` tasks each."""
     if not tasks:
         return []
-    from virtoll.runfolder.campaign_records import ArrayRecord
-
     number = 1 + max(_numbers(folder), default=0)
     limit = settings.time or time_limit(experiment, plan, tasks)
     name = f"virtoll-{sha256(f'{campaign.campaign}{campaign.created_realtime_ns}'.encode()).hexdigest()[:10]}"
@@ -284,16 +281,12 @@ def kept(folder: Path, experiment: Experiment, settings: SubmissionRecord) -> No
 
 def settings_of(folder: Path) -> SubmissionRecord | None:
     """How a campaign was submitted; None where it was not. RunFolderError where that is damaged."""
-    from virtoll.runfolder.campaign_records import SubmissionRecord
-
     document = json_object(folder / SLURM_FOLDER / _SETTINGS, _REMEDY)
     return None if document is None else parse_record(SubmissionRecord, document)
 
 
 def arrays_of(folder: Path) -> dict[int, ArrayRecord]:
     """The arrays that were submitted, by their numbers in the folder, in that order."""
-    from virtoll.runfolder.campaign_records import ArrayRecord
-
     arrays = {}
     for number in sorted(_numbers(folder)):
         document = json_object(folder / SLURM_FOLDER / f"array-{number}.json", _REMEDY)

@@ -17,12 +17,12 @@ from virtoll.cli.output import Json, Verbose, print_json, say_in_columns, say_on
 from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen
 from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import Interrupted, LabError, StorageError
+from virtoll.runfolder.records import TrialRecord
 
 if TYPE_CHECKING:
     from virtoll.campaign.explain import ExplainRequest
     from virtoll.experiment.plan import Trial
     from virtoll.experiment.selection import Selection
-    from virtoll.runfolder.records import TrialRecord
 
 
 def explain(

@@ -12,7 +12,7 @@ import msgspec
 
 
 class _Tools(msgspec.Struct):
-    wanted: list[str]
+    requested: list[str] = msgspec.field(name="wanted")
     packages: dict[str, Any]
 
 
