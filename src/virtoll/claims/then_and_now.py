@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from virtoll.claims.model import Compared, PlatformFilter
 from virtoll.claims.published_rows import Question, as_filter, questions, why_not_comparable
-from virtoll.claims.ratios import Ratio, Ratios
-from virtoll.claims.sides import is_wanted
 from virtoll.reference.published import Study, StudyPlatform, load_study, study_names
 from virtoll.runfolder.records import Manifest
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.compared import Compared, PlatformFilter
+from virtoll.stats.ratios import Ratio, Ratios
+from virtoll.stats.sides import is_wanted
 
 
 class Correspondence(StrEnum):

@@ -1,4 +1,4 @@
-"""What a run has to say on claims, in one form: a value for each platform, task and circumstance, round by round. Pure.
+"""What of a run can be compared, in one form: a value for each platform, task and circumstance, round by round. Pure.
 
 Main type: `Cell`. Its `attributes` are all that a test's `where` can name: the workload's parameters, and
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from virtoll.claims.model import NOTHING, Reading
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.scale import ScalePoint
@@ -22,6 +21,7 @@ from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import receiving_apart
 from virtoll.stats.compare import round_values
+from virtoll.stats.compared import NOTHING, Reading
 from virtoll.stats.guests import cpus_used
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, TasksOf, forwarded_rate
