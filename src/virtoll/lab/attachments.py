@@ -15,19 +15,16 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Protocol
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab import residue
 from virtoll.lab.interfaces import Interfaces, in_namespace, open_macvtap, open_tap, receive_offload
+from virtoll.lab.network import Link
 from virtoll.lab.receiving import ReceivingInterface
 from virtoll.lab.vfio import PciBus
 
-if TYPE_CHECKING:
-    from virtoll.lab.network import Link
-
 Counters = Mapping[str, int]
-Attachment = Literal["bridge", "routed", "macvtap", "passthrough"]
 _NEVER = 1_000_000_000  # hundredths of a second
 
 

@@ -30,8 +30,8 @@ from virtoll.hosts.base import GuestHost
 from virtoll.lab.attachments import Port
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import DataBy
-from virtoll.lab.interfaces import TUN_DEVICE
-from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.interfaces import TUN_DEVICE, taps_allowed
+from virtoll.lab.network import GuestNetwork
 from virtoll.lab.priority import preferred
 from virtoll.platforms.attachment import descriptors, machine_ports
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
