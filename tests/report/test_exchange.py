@@ -17,7 +17,7 @@ from tests.support.synthetic_run import Truth, run_data
 
 from virtoll import units
 from virtoll.advise.gate import judge_gate, parse_threshold
-from virtoll.cli.needs import known_workloads
+from virtoll.api.needs import known_workloads
 from virtoll.report import GateView
 from virtoll.report.exchange import FORMATS, Exchanged
 from virtoll.report.exchange.values import one_line, results_of, values_of

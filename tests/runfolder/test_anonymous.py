@@ -15,9 +15,9 @@ from tests.support.facts import Fact, assert_facts, assert_refused
 from tests.support.pack_archives import files_of, plain
 from tests.support.told_names import LABEL, NAMES, write_telling_run
 
+from virtoll.api.folders import find_run
 from virtoll.claims import then_and_now
 from virtoll.cli import app
-from virtoll.cli.folders import find_run
 from virtoll.report.build import ledger_of, load_analysis
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables

@@ -19,6 +19,7 @@ from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 if TYPE_CHECKING:
     from virtoll.runfolder.records import PlannedTrial
+    from virtoll.workloads.base import Metric
 
 _LOAD_SECONDS = 0.5
 _BOOT_SECONDS = 1.0  # of a platform that has no trials of its own
@@ -36,6 +37,12 @@ def catalogue() -> Catalogue:
         programs=lambda choice: platform_of(choice).programs,
         boots_kernel=lambda choice: platform_of(choice).boots_image_kernel,
     )
+
+
+def measured_by(workload: str) -> tuple[str, tuple[Metric, ...]]:
+    """The resource that a workload stresses, and its metrics."""
+    kind = WORKLOADS[workload]
+    return kind.resource, kind.metrics
 
 
 def needs_lab(experiment: Experiment) -> bool:

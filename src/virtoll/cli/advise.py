@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from virtoll.cli.folders import find_run
+from virtoll.api.folders import find_run
 from virtoll.cli.output import Json, print_json, say, say_in_columns
 from virtoll.cli.runs import NeedOption, RunArgument, tell_damage
 from virtoll.errors import UsageError
@@ -27,7 +27,7 @@ def advise(
     texts = [*(need or []), *(_read(needs) if needs is not None else [])]
     folder = find_run(run)
     from virtoll.advise import advise as advised
-    from virtoll.cli.needs import experiments_of, known_workloads, needs_of
+    from virtoll.api.needs import experiments_of, known_workloads, needs_of
     from virtoll.report import load_analysis
     from virtoll.report.advice import advice_document, all_advice_lines, experiment_line
 
@@ -53,7 +53,7 @@ def advise(
 
 def _read(path: Path) -> list[str]:
     """The needs of a file."""
-    from virtoll.cli.needs import parts_of
+    from virtoll.api.needs import parts_of
     from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
     needs = parse_yaml(read_text(path), str(path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from virtoll.cli.folders import runs_directory
+from virtoll.api.folders import runs_directory
 from virtoll.cli.groups import Cli
 from virtoll.cli.output import Quiet, Verbose, is_quiet, say, say_on_stderr
 from virtoll.cli.plan import (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from virtoll.api.folders import find_run
 from virtoll.cli import complete
-from virtoll.cli.folders import find_run
 from virtoll.cli.gate import AllowUnknownOption
 from virtoll.cli.output import (
     Json,

@@ -43,7 +43,7 @@ def experiments(incomplete: str) -> list[str]:
 
 def runs() -> list[str]:
     """``latest``, then the runs in the runs folder, newest first."""
-    from virtoll.cli.folders import run_folders
+    from virtoll.api.folders import run_folders
 
     names = _plain(path.name for path in reversed(run_folders()))
     return ["latest", *names] if names else []
@@ -163,7 +163,7 @@ def _named(ctx: typer.Context, argument: str) -> str:
 
 def _cells_of_run(name: str) -> tuple[list[str], list[str]]:
     """The platforms and workloads of a run's plan."""
-    from virtoll.cli.folders import find_run
+    from virtoll.api.folders import find_run
     from virtoll.runfolder.store import RunFolder
 
     trials = RunFolder.open(find_run(name)).manifest.plan.trials

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from virtoll.cli.folders import find_run, run_to_measure
+from virtoll.api.folders import find_run, run_to_measure
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import Json, Verbose, print_json, say_in_columns, say_on_stderr
 from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen

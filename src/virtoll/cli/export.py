@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from virtoll.cli.folders import find_run
+from virtoll.api.folders import find_run
 from virtoll.cli.gate import FailIfOption, asked_of
 from virtoll.cli.output import say, write_out
 from virtoll.cli.runs import RunArgument, tell_damage

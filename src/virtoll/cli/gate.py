@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from virtoll.cli.folders import find_run
+from virtoll.api.folders import find_run
 from virtoll.cli.output import Json, print_json, say_in_columns
 from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 
@@ -112,7 +112,7 @@ def thresholds_of(folder: Path, fail_if: Sequence[str]) -> tuple[Threshold, ...]
 
 def _parsed(texts: Iterable[str], fail_if: Sequence[str], where: str) -> tuple[Threshold, ...]:
     from virtoll.advise.gate import parse_threshold
-    from virtoll.cli.needs import known_workloads
+    from virtoll.api.needs import known_workloads
 
     known = known_workloads()
     thresholds = []

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from virtoll.cli.folders import run_folders
+from virtoll.api.folders import run_folders
 from virtoll.cli.groups import Cli
 from virtoll.cli.output import Json, print_json, show, show_lines
 from virtoll.cli.plan import load

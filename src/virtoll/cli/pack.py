@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from virtoll.cli.folders import find_run, runs_directory
+from virtoll.api.folders import find_run, runs_directory
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.cli.runs import RunArgument, tell_damage
 from virtoll.errors import StorageError, UsageError

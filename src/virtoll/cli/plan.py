@@ -157,7 +157,7 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
 
     checked = load_experiment(file, catalogue(), selection or EVERYTHING)
     if checked.needs:
-        from virtoll.cli.needs import parts_of
+        from virtoll.api.needs import parts_of
 
         parts_of(checked.needs, f"{file}: key 'needs': ")
     if checked.thresholds:
@@ -275,7 +275,7 @@ def _kernel_download(checked: Experiment) -> KernelDownload | None:
 
 def _foreseen(checked: Experiment) -> Foreseen | None:
     """Which differences the plan would show, by the newest earlier run of it on this host; None without one."""
-    from virtoll.cli.folders import earlier_run
+    from virtoll.api.folders import earlier_run
     from virtoll.host.fingerprint import describe_host
 
     if checked.baseline is None or checked.order == "paper" or checked.blocks < 2:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from virtoll.api.folders import runs_directory, runs_of
 from virtoll.cli import complete
-from virtoll.cli.folders import runs_directory, runs_of
 from virtoll.cli.output import Json, Verbose, print_json, say, say_in_columns, say_on_stderr
 from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
 from virtoll.cli.runs import measure_into, resume_into

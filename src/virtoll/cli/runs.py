@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtoll.api.folders import FoundRun, clock_behind, find_run, found_run, new_folder, run_to_measure
 from virtoll.cli import complete
-from virtoll.cli.folders import FoundRun, find_run, found_run, new_folder, run_to_measure, tell_clock_behind
 from virtoll.cli.gate import AllowUnknownOption, FailIfOption, asked_of, leave_by, tell, thresholds_for
 from virtoll.cli.lab import check_lab, prepare_outside, require_lab
 from virtoll.cli.output import (
@@ -59,6 +59,7 @@ from virtoll.errors import (
     VirtollError,
     disk_failure,
 )
+from virtoll.units import time_to_come
 
 if TYPE_CHECKING:
     from virtoll.advise.gate import Threshold
@@ -119,10 +120,21 @@ def run(
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
     checked = load(experiment, selection)
     thresholds = thresholds_for(checked, fail_if or ())
-    tell_clock_behind()
+    _tell_clock_behind()
     folder = new_folder(checked.name, into)
     measure_into(checked, folder)
     _judge(_report(folder, gated=bool(thresholds), open_page=open_page), thresholds, allow_unknown)
+
+
+def _tell_clock_behind() -> None:
+    """Say on the standard error if a new run would not be ``latest``, because this host's clock is behind."""
+    behind = clock_behind()
+    if behind is not None:
+        newest, seconds = behind
+        say_on_stderr(
+            f"virtoll: this host's clock is {time_to_come(seconds)} behind the run {newest}, which "
+            "stays 'latest'; set the clock, or call runs by their names"
+        )
 
 
 def consolidation(
@@ -611,7 +623,7 @@ def _leave_unless_done(code: int) -> None:
 
 def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     """Write the report while the run goes on: at once, and then whenever its records have grown."""
-    from virtoll.cli.needs import adviser_of
+    from virtoll.api.needs import adviser_of
     from virtoll.report import build_report
     from virtoll.runfolder.overview import state_now
 
@@ -639,7 +651,7 @@ def _report(
 
     `gated`: a gate is told after it.
     """
-    from virtoll.cli.needs import adviser_of
+    from virtoll.api.needs import adviser_of
     from virtoll.report import (
         advice_lines,
         answer_terminal,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from virtoll.cli.folders import find_run
+from virtoll.api.folders import find_run
 from virtoll.cli.output import say
 from virtoll.errors import RunFolderError
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from virtoll.cli.dataset import Gathered, exported, folders_of, gather
+from virtoll.api.dataset import Gathered, exported, folders_of, gather
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,6 +7,7 @@ digest before anything reads it. Main functions: ``find_run`` (to read), ``run_t
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -107,7 +108,6 @@ def kept_tables() -> Path:
 
 def _unpacked(archive: Path) -> Path:
     """The folder of a packed run in the cache, whole and as it was packed; it is not written to."""
-    from virtoll.cli.output import say_on_stderr
     from virtoll.image import default_cache
     from virtoll.image.cache import file_digest
     from virtoll.runfolder.unpacking import unpack
@@ -123,8 +123,13 @@ def _unpacked(archive: Path) -> Path:
         run.mkdir()
         run.rename(content / unpack(archive, run).run)
 
-    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, say_on_stderr)).iterdir()
+    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, _tell)).iterdir()
     return folder
+
+
+def _tell(line: str) -> None:
+    """Say on the standard error which other process is waited for."""
+    sys.stderr.write(f"{line}\n")
 
 
 def _is_cached(folder: Path) -> bool:
@@ -152,19 +157,13 @@ def _known_runs() -> list[Path]:
         return []
 
 
-def tell_clock_behind() -> None:
-    """Say on the standard error where this host's clock is before the newest run's: a new run would not be `latest`."""
-    from virtoll.cli.output import say_on_stderr
+def clock_behind() -> tuple[str, float] | None:
+    """The newest run, and by how many seconds this host's clock is before it; None if a new run would be ``latest``."""
     from virtoll.runfolder.overview import created_ns
-    from virtoll.units import time_to_come
 
     known = _known_runs()
     behind_ns = created_ns(known[-1]) - time.time_ns() if known else 0
-    if behind_ns > _BEHIND_NS:
-        say_on_stderr(
-            f"virtoll: this host's clock is {time_to_come(behind_ns / 1e9)} behind the run {known[-1].name}, which "
-            "stays 'latest'; set the clock, or call runs by their names"
-        )
+    return (known[-1].name, behind_ns / 1e9) if behind_ns > _BEHIND_NS else None
 
 
 def earlier_run(experiment: str, fingerprint: str) -> Path | None:

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from virtoll.cli.api.frames import Rows, frame_of
-from virtoll.cli.api.tables import Runs, TableName, load_all, table_of
-from virtoll.cli.folders import FoundRun, found_run
+from virtoll.api.folders import FoundRun, found_run
+from virtoll.api.frames import Rows, frame_of
+from virtoll.api.tables import Runs, TableName, load_all, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ class Run:
 
     def report(self) -> Path:
         """Write the report anew, as ``virtoll report`` does, and return its page."""
-        from virtoll.cli.needs import adviser_of
+        from virtoll.api.needs import adviser_of
         from virtoll.report import build_report
 
         built = build_report(self.folder, self._found.report, adviser=adviser_of(self.folder, []))
