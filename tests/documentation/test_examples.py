@@ -26,7 +26,7 @@ from virtoll.api.needs import parts_of
 from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import parse_claims
 from virtoll.cli import app
-from virtoll.cli.runs import claimed_names
+from virtoll.cli.claims import claimed_names
 from virtoll.errors import UsageError, VirtollError
 from virtoll.experiment.parse import load_experiment
 from virtoll.report.exchange import FORMATS

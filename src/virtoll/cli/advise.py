@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from virtoll.api.folders import find_run
+from virtoll.cli.options import NeedOption, RunArgument
 from virtoll.cli.output import Json, print_json, say, say_in_columns
-from virtoll.cli.runs import NeedOption, RunArgument, tell_damage
+from virtoll.cli.verify import tell_damage
 from virtoll.errors import UsageError
 
 NeedsOption = Annotated[Path | None, typer.Option("--needs", metavar="FILE", help="A YAML file with a list of needs.")]

@@ -14,7 +14,7 @@ import typer
 
 from virtoll.api.folders import find_run
 from virtoll.cli import complete
-from virtoll.cli.gate import AllowUnknownOption
+from virtoll.cli.options import AllowUnknownOption
 from virtoll.cli.output import (
     Json,
     Quiet,

@@ -147,7 +147,7 @@ def checks() -> list[str]:
 
 def _experiment(ctx: typer.Context) -> Experiment | None:
     """What the command measures, checked as the command checks it; None where it names none."""
-    from virtoll.cli.plan import load
+    from virtoll.cli.loading import load
     from virtoll.experiment.selection import EVERYTHING, Selection
 
     if "study" in ctx.params or "experiment" not in ctx.params:

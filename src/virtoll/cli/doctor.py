@@ -177,7 +177,7 @@ def chosen(names: Sequence[str]) -> list[PlatformChoice]:
 
 def _labels() -> dict[str, PlatformChoice]:
     """The labels of the experiments that come with Virtoll."""
-    from virtoll.cli.plan import load
+    from virtoll.cli.loading import load
     from virtoll.experiment.parse import presets
 
     files = sorted(presets().glob("*.yaml"))

@@ -8,9 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from virtoll.api.folders import find_run
-from virtoll.cli.gate import FailIfOption, asked_of
+from virtoll.cli.options import FailIfOption, RunArgument
 from virtoll.cli.output import say, write_out
-from virtoll.cli.runs import RunArgument, tell_damage
+from virtoll.cli.thresholds import asked_of
+from virtoll.cli.verify import tell_damage
 from virtoll.errors import StorageError, UsageError
 
 _PARQUET: Final = "parquet"

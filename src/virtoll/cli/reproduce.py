@@ -11,9 +11,10 @@ import typer
 
 from virtoll.api.folders import runs_directory, runs_of
 from virtoll.cli import complete
+from virtoll.cli.loading import chosen, load
+from virtoll.cli.measuring import measure_into, resume_into
+from virtoll.cli.options import PlatformOption, SizeOption, WorkloadOption
 from virtoll.cli.output import Json, Verbose, print_json, say, say_in_columns, say_on_stderr
-from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
-from virtoll.cli.runs import measure_into, resume_into
 from virtoll.errors import UsageError, VirtollError
 
 if TYPE_CHECKING:

@@ -13,8 +13,10 @@ import typer
 from virtoll import units
 from virtoll.cli import complete
 from virtoll.cli.groups import Cli
+from virtoll.cli.loading import load
+from virtoll.cli.options import ExperimentArgument, SizeOption
 from virtoll.cli.output import Json, columns, print_json, say, write_out
-from virtoll.cli.plan import ExperimentArgument, SizeOption, duration_words, load
+from virtoll.cli.plan_words import duration_words
 from virtoll.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from virtoll.cli.output import Json, print_json, say, say_on_stderr
-from virtoll.cli.plan import (
+from virtoll.cli.loading import chosen, load
+from virtoll.cli.options import (
     BlocksOption,
     OnlyOption,
     PlatformOption,
@@ -23,9 +23,9 @@ from virtoll.cli.plan import (
     SizeOption,
     SkipOption,
     WorkloadOption,
-    chosen,
-    load,
 )
+from virtoll.cli.output import Json, print_json, say, say_on_stderr
+from virtoll.cli.parts import measure_part
 from virtoll.errors import Interrupted, UsageError, VirtollError
 from virtoll.system.python import isolated
 
@@ -172,29 +172,17 @@ def task(
     if not index.isdigit():
         raise UsageError("this command is a Slurm task's; measure blocks with 'virtoll campaign block'")
     from virtoll.campaign.submission import EXPERIMENT_FILE, alone, settings_of, task_blocks
-    from virtoll.cli.campaign import block
     from virtoll.experiment.selection import Selection
 
     settings = settings_of(folder)
     blocks = task_blocks(folder, array, int(index))
     if settings is not None and settings.wired:
         _on_the_guests_node(settings)
-    choice = Selection.of_record((settings and settings.selection) or {})
+    selection = Selection.of_record((settings and settings.selection) or {})
     with _told_of_the_limit() as signals:
         try:
             with alone(folder, blocks):
-                block(
-                    str(folder / EXPERIMENT_FILE),
-                    block=blocks,
-                    into=folder,
-                    size=choice.size,
-                    platform=list(choice.platforms),
-                    workload=list(choice.workloads),
-                    only=list(choice.only),
-                    skip=list(choice.skip),
-                    blocks=choice.blocks,
-                    seed=choice.seed,
-                )
+                measure_part(load(str(folder / EXPERIMENT_FILE), selection), blocks, folder)
             return
         except (Interrupted, KeyboardInterrupt, SystemExit):
             if not signals:
