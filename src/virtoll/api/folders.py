@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,6 @@ def runs_directory() -> Path:
         raise UsageError(NO_CURRENT_FOLDER) from error
 
 
-_BEHIND_NS: Final = 60 * 10**9
 _PACKED_ENDINGS: Final = (".virtoll.tar.zst", ".tar.zst", ".zst")
 
 
@@ -149,7 +147,7 @@ def run_folders() -> list[Path]:
     return sorted(folders, key=lambda folder: (created_ns(folder), folder.name))
 
 
-def _known_runs() -> list[Path]:
+def known_runs() -> list[Path]:
     """As ``run_folders``; none if the current folder was deleted."""
     try:
         return run_folders()
@@ -157,20 +155,11 @@ def _known_runs() -> list[Path]:
         return []
 
 
-def clock_behind() -> tuple[str, float] | None:
-    """The newest run, and by how many seconds this host's clock is before it; None if a new run would be ``latest``."""
-    from virtoll.runfolder.overview import created_ns
-
-    known = _known_runs()
-    behind_ns = created_ns(known[-1]) - time.time_ns() if known else 0
-    return (known[-1].name, behind_ns / 1e9) if behind_ns > _BEHIND_NS else None
-
-
 def earlier_run(experiment: str, fingerprint: str) -> Path | None:
     """The newest complete run of an experiment of this name on the host with this fingerprint; None: there is none."""
     from virtoll.runfolder.store import RunFolder
 
-    for folder in reversed(_known_runs()):
+    for folder in reversed(known_runs()):
         try:
             run = RunFolder.open(folder)
             same = run.manifest.experiment["name"] == experiment and run.manifest.host["fingerprint"] == fingerprint

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from virtoll.api.folders import find_run
-from virtoll.cli.options import NeedOption, RunArgument
+from virtoll.cli import options
 from virtoll.cli.output import Json, print_json, say, say_in_columns
 from virtoll.cli.verify import tell_damage
 from virtoll.errors import UsageError
@@ -17,7 +17,7 @@ NeedsOption = Annotated[Path | None, typer.Option("--needs", metavar="FILE", hel
 
 
 def advise(
-    run: RunArgument = "latest", *, need: NeedOption = None, needs: NeedsOption = None, as_json: Json = False
+    run: options.Run = "latest", *, need: options.Need = None, needs: NeedsOption = None, as_json: Json = False
 ) -> None:
     """Print which platforms of a run meet a need.
 

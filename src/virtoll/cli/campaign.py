@@ -8,20 +8,11 @@ from typing import Annotated
 import typer
 
 from virtoll.api.folders import runs_directory
+from virtoll.cli import options
 from virtoll.cli.groups import Cli
 from virtoll.cli.loading import chosen, load
-from virtoll.cli.options import (
-    BlocksOption,
-    ExperimentArgument,
-    OnlyOption,
-    PlatformOption,
-    SeedOption,
-    SizeOption,
-    SkipOption,
-    WorkloadOption,
-)
+from virtoll.cli.measuring import measure_part
 from virtoll.cli.output import Quiet, Verbose, say, say_on_stderr
-from virtoll.cli.parts import measure_part
 from virtoll.cli.slurm import status, submit, task
 
 app = Cli(help="One experiment over several hosts, by blocks.")
@@ -32,7 +23,7 @@ app.command(hidden=True)(task)
 
 @app.command()
 def block(
-    experiment: ExperimentArgument,
+    experiment: options.Experiment,
     *,
     block: Annotated[
         str, typer.Option("--block", metavar="N", help="Which block, such as 3, or which blocks, such as 3-5.")
@@ -40,13 +31,13 @@ def block(
     into: Annotated[
         Path, typer.Option("--into", metavar="FOLDER", help="The campaign's folder, which gets a folder for the part.")
     ],
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
-    skip: SkipOption = None,
-    blocks: BlocksOption = None,
-    seed: SeedOption = None,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    blocks: options.Blocks = None,
+    seed: options.Seed = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

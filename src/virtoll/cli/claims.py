@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.api.folders import find_run
-from virtoll.cli import complete
-from virtoll.cli.options import ClaimsOption, RunArgument
+from virtoll.cli import complete, options
 from virtoll.cli.output import Json, print_json, say_in_columns
 from virtoll.cli.verify import tell_damage
 from virtoll.errors import UsageError
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def claims(
-    run: RunArgument = "latest",
-    claim_files: ClaimsOption = None,
+    run: options.Run = "latest",
+    claim_files: options.Claims = None,
     paper: Annotated[
         str | None,
         typer.Option(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.api.folders import find_run, run_to_measure
+from virtoll.cli import options
 from virtoll.cli.lab import in_lab, prepare_lab, require_lab
 from virtoll.cli.loading import chosen
-from virtoll.cli.options import OnlyOption, PlatformOption, RunArgument, WorkloadOption
 from virtoll.cli.output import Json, Verbose, print_json, say_in_columns, say_on_stderr
 from virtoll.cli.verify import tell_damage
 from virtoll.errors import Interrupted, LabError, StorageError
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def explain(
-    run: RunArgument = "latest",
+    run: options.Run = "latest",
     *,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
     trials: Annotated[
         int,
         typer.Option(

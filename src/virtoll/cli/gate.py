@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from virtoll.api.folders import find_run
-from virtoll.cli.options import AllowUnknownOption, FailIfOption, RunArgument
+from virtoll.cli import options
+from virtoll.cli.loading import thresholds_of
 from virtoll.cli.output import Json, is_quiet, print_json, say_in_columns
-from virtoll.cli.thresholds import thresholds_of
-from virtoll.errors import ThresholdMissed, ThresholdNotTold
+from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 
 if TYPE_CHECKING:
     from virtoll.advise.gate import Gate, Threshold
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def gate(
-    run: RunArgument = "latest",
+    run: options.Run = "latest",
     *,
-    fail_if: FailIfOption = None,
-    allow_unknown: AllowUnknownOption = False,
+    fail_if: options.FailIf = None,
+    allow_unknown: options.AllowUnknown = False,
     as_json: Json = False,
 ) -> None:
     """Judge a run by its thresholds.
@@ -31,8 +31,14 @@ def gate(
     thresholds = thresholds_of(folder, fail_if or [])
     from virtoll.advise.gate import judge_gate
     from virtoll.report import gate_document, load_analysis
+    from virtoll.runfolder.store import RunFolder
     from virtoll.runfolder.sums import differences
 
+    if not thresholds and RunFolder.open(folder).manifest.control is None:
+        raise UsageError(
+            f"{folder}: there is no threshold and no A/A control; give --fail-if, such as "
+            "--fail-if 'runc:forward 64B slowdown>1.5x', or 'thresholds' in an experiment"
+        )
     judged = judge_gate(load_analysis(folder), thresholds, differences(folder) or ())
     if as_json:
         print_json(gate_document(judged))

@@ -1,6 +1,6 @@
 """Experiments measured into run folders, here or in a lab, with a display; and the halves of that in the lab.
 
-Main functions: ``measure_into``, ``resume_into``, ``extend_into``. Reports are written by ``report``.
+Main functions: ``measure_into``, ``measure_part``, ``resume_into``, ``extend_into``. Reports are written by ``report``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from virtoll.cli.lab import in_lab, prepare_lab, require_lab
 from virtoll.cli.loading import load
@@ -45,6 +47,61 @@ def consolidation_of(text: str) -> Experiment:
     from virtoll.experiment.parse import parse_experiment
 
     return parse_experiment(text, Path("virtoll consolidation"), catalogue())
+
+
+def measure_part(experiment: Experiment, block: str, into: Path) -> None:
+    """Measure blocks into a folder of their own in the campaign's folder ``into``.
+
+    ``block``: such as 3 or 3-5. What is complete is kept, and what was killed is continued.
+    """
+    from virtoll.campaign.parts import (
+        ASIDE,
+        asked_blocks,
+        beginning,
+        joined_campaign,
+        part_name,
+        part_of,
+        refuse_undivided,
+    )
+    from virtoll.campaign.preview import needs_lab, plan_of
+    from virtoll.hosts.nodes import on_its_nodes
+
+    refuse_undivided(experiment)
+    if experiment.testbed is not None and needs_lab(experiment):
+        on_its_nodes(experiment.testbed)  # what is missing is told before a folder is made or set aside
+    block_numbers = asked_blocks(block, experiment.blocks)
+    part = part_of(experiment, plan_of(experiment), block_numbers)
+    into = into.absolute()
+    joined_campaign(into, experiment, part)
+    folder = into / part_name(block_numbers)
+    there = (folder / "manifest.json").exists()
+    begins = beginning(folder, part, _agent_sha256(experiment))
+    if begins == "done":
+        say(f"{folder} is complete; nothing is measured")
+        return
+    if begins == "resume":
+        resume_into(folder)
+    else:
+        if there:
+            say_on_stderr(
+                f"virtoll: another host, agent or Virtoll began {folder.name} and did not end it; it is now in "
+                f"{into / ASIDE}, and begins anew here"
+            )
+        measure_into(experiment, folder, block_numbers)
+    say(str(folder) if is_quiet() else f"part of campaign {part.campaign[:8]}: {folder}")
+
+
+def _agent_sha256(experiment: Experiment) -> str | None:
+    """Of the agent that this machine would measure with; None where all platforms are models."""
+    from virtoll.campaign.preview import needs_lab
+
+    if not needs_lab(experiment):
+        return None
+    import hashlib
+
+    from virtoll.image.clone import usable_agent
+
+    return hashlib.sha256(usable_agent().read_bytes()).hexdigest()
 
 
 def resume_into(folder: Path) -> None:
@@ -157,11 +214,8 @@ def with_progress(work: Callable[[Any], None], folder: Path) -> None:
             left = f"continue with 'virtoll resume {folder}'" if stored else "nothing was stored"
             say_on_stderr(f"virtoll: who read the standard output closed it; {left}")
             raise
-        except (StorageError, LabError) as error:
-            _interrupted(folder, str(error))
-            raise
-        except MemoryError:
-            _interrupted(folder, NO_MEMORY)
+        except (StorageError, LabError, MemoryError) as error:
+            _interrupted(folder, NO_MEMORY if isinstance(error, MemoryError) else str(error))
             raise
         except OSError as error:
             if terminal_is_lost():  # of the display, before or instead of the signal that says the same
@@ -186,7 +240,7 @@ def _interrupted(folder: Path, reason: str) -> bool:
     return True
 
 
-def in_lab_run(experiment: str, into: Path, selection: str, blocks: str = "[]") -> None:
+def in_lab_run(experiment: str, into: Path, selection: str, blocks: Annotated[str, typer.Argument()] = "[]") -> None:
     """``run`` and ``campaign block``, in their lab, by JSON of a ``Selection`` and of blocks' numbers from 0."""
     require_lab()
     from virtoll.experiment.selection import Selection

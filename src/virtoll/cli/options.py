@@ -9,7 +9,7 @@ import typer
 
 from virtoll.cli import complete
 
-ExperimentArgument = Annotated[
+Experiment = Annotated[
     str,
     typer.Argument(
         metavar="EXPERIMENT",
@@ -17,7 +17,7 @@ ExperimentArgument = Annotated[
         autocompletion=complete.experiments,
     ),
 ]
-SizeOption = Annotated[
+Size = Annotated[
     str | None,
     typer.Option(
         "--size",
@@ -26,7 +26,7 @@ SizeOption = Annotated[
         autocompletion=complete.sizes,
     ),
 ]
-PlatformOption = Annotated[
+Platform = Annotated[
     list[str] | None,
     typer.Option(
         "--platform",
@@ -36,7 +36,7 @@ PlatformOption = Annotated[
         autocompletion=complete.platforms_of_it,
     ),
 ]
-WorkloadOption = Annotated[
+Workload = Annotated[
     list[str] | None,
     typer.Option(
         "--workload",
@@ -45,7 +45,7 @@ WorkloadOption = Annotated[
         autocompletion=complete.workloads_of_it,
     ),
 ]
-OnlyOption = Annotated[
+Only = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
@@ -54,7 +54,7 @@ OnlyOption = Annotated[
         autocompletion=complete.patterns,
     ),
 ]
-SkipOption = Annotated[
+Skip = Annotated[
     list[str] | None,
     typer.Option(
         "--skip",
@@ -63,7 +63,7 @@ SkipOption = Annotated[
         autocompletion=complete.patterns,
     ),
 ]
-UntilOption = Annotated[
+Until = Annotated[
     Literal["decided"] | None,
     typer.Option(
         "--until",
@@ -71,14 +71,12 @@ UntilOption = Annotated[
         help="Add blocks until every verdict is known: at least the file's number, at most 12.",
     ),
 ]
-BlocksOption = Annotated[
+Blocks = Annotated[
     int | None,
     typer.Option("--blocks", metavar="N", min=1, max=100_000, help="Number of blocks, instead of the file's."),
 ]
-SeedOption = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="Seed of the order, instead of the file's.")
-]
-AgainstOption = Annotated[
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of the order, instead of the file's.")]
+Against = Annotated[
     list[str] | None,
     typer.Option(
         "--against",
@@ -86,35 +84,35 @@ AgainstOption = Annotated[
         help="Measure platforms with it too, side by side: KEY=VALUE, a folder of programs, or one. Repeatable.",
     ),
 ]
-IntoOption = Annotated[
+Into = Annotated[
     Path | None,
     typer.Option("--into", metavar="FOLDER", help="The run's folder; a new one below 'runs' when not given."),
 ]
-ClaimsOption = Annotated[
+Claims = Annotated[
     list[Path] | None,
     typer.Option("--claims", metavar="FILE", help="A YAML file of claims of yours (docs/claims.md). Repeatable."),
 ]
-NeedOption = Annotated[
+Need = Annotated[
     list[str] | None,
     typer.Option("--need", metavar="NEED", help="Such as 'router 64B 200kpps loss<0.1% + oltp p99<20ms'. Repeatable."),
 ]
-RunArgument = Annotated[
+Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN", help="A run's folder, its name, a packed run, or 'latest'.", autocompletion=complete.runs
     ),
 ]
-FolderArgument = Annotated[
+Folder = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's folder, its name, or 'latest'.", autocompletion=complete.runs),
 ]
-OpenOption = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
-FailIfOption = Annotated[
+Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
+FailIf = Annotated[
     list[str] | None,
     typer.Option(
         "--fail-if", metavar="THRESHOLD", help="When it fails, such as 'runc:forward 64B slowdown>1.5x'; repeatable."
     ),
 ]
-AllowUnknownOption = Annotated[
+AllowUnknown = Annotated[
     bool, typer.Option("--allow-unknown", help="Exit with 0 where the run cannot tell, and not with 4.")
 ]

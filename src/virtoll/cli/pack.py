@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from virtoll.api.folders import find_run, runs_directory
-from virtoll.cli.options import RunArgument
+from virtoll.cli import options
 from virtoll.cli.output import say, say_on_stderr
 from virtoll.cli.verify import tell_damage
 from virtoll.errors import StorageError, UsageError
@@ -20,7 +20,7 @@ _KEY_BYTES, _MOST_KEY_BYTES = 32, 1 << 20
 
 
 def pack(
-    run: RunArgument = "latest",
+    run: options.Run = "latest",
     *,
     output: Annotated[
         Path | None,

@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtoll import units
+from virtoll.cli import options
 from virtoll.cli.loading import chosen, load
-from virtoll.cli.options import (
-    AgainstOption,
-    BlocksOption,
-    ExperimentArgument,
-    OnlyOption,
-    PlatformOption,
-    SeedOption,
-    SizeOption,
-    SkipOption,
-    UntilOption,
-    WorkloadOption,
-)
 from virtoll.cli.output import Json, print_json, say
-from virtoll.cli.plan_words import duration_words
 from virtoll.errors import ImageError
 
 if TYPE_CHECKING:
@@ -38,17 +26,17 @@ TrialsOption = Annotated[bool, typer.Option("--trials", help="List every trial, 
 
 
 def plan(
-    experiment: ExperimentArgument = "quick",
+    experiment: options.Experiment = "quick",
     *,
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
-    skip: SkipOption = None,
-    until: UntilOption = None,
-    blocks: BlocksOption = None,
-    seed: SeedOption = None,
-    against: AgainstOption = None,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    until: options.Until = None,
+    blocks: options.Blocks = None,
+    seed: options.Seed = None,
+    against: options.Against = None,
     trials: TrialsOption = False,
     as_json: Json = False,
 ) -> None:
@@ -168,6 +156,8 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     if planned.boot == "each-workload":
         order = f"{order}, guests booted anew for each workload"
     most = "" if checked.looks is None else "at most "
+    from virtoll.cli.plan_words import duration_words
+
     time = f"{duration_words(seconds)} if every platform is available"
     lines = [f"{most}{len(planned.trials)} trials in {order}, {time}"]
     if checked.looks is not None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.api.folders import FoundRun, found_run
+from virtoll.cli import options
 from virtoll.cli.claims import own_claims
-from virtoll.cli.options import ClaimsOption, NeedOption, OpenOption, RunArgument
+from virtoll.cli.loading import thresholds_of
 from virtoll.cli.output import (
     Json,
     Quiet,
@@ -26,7 +27,6 @@ from virtoll.cli.output import (
     show_page,
     tell_on_stderr,
 )
-from virtoll.cli.thresholds import asked_of
 from virtoll.cli.watch import grown
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ _WATCH_SECONDS = 5
 
 
 def report(
-    run: RunArgument = "latest",
+    run: options.Run = "latest",
     *,
-    claims: ClaimsOption = None,
-    need: NeedOption = None,
+    claims: options.Claims = None,
+    need: options.Need = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Write it anew whenever trials have ended, until the run has.")
     ] = False,
-    open_page: OpenOption = False,
+    open_page: options.Open = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -64,7 +64,7 @@ def _watch(folder: Path, claims: Sequence[Path], needs: Sequence[str]) -> None:
     from virtoll.report import build_report
     from virtoll.runfolder.overview import state_now
 
-    claim_list, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
+    claim_list, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), thresholds_of(folder)
     for _ in grown(folder, _WATCH_SECONDS):
         built = build_report(
             folder, claims=claim_list, renewed_seconds=_WATCH_SECONDS, adviser=adviser, thresholds=thresholds
@@ -102,7 +102,7 @@ def write_report(
     )
 
     folder = location.folder
-    claim_list, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), asked_of(folder)
+    claim_list, adviser, thresholds = own_claims(claims), adviser_of(folder, needs), thresholds_of(folder)
     say_progress("writing the report ...")
     built = build_report(folder, location.report, claim_list, adviser=adviser, thresholds=thresholds)
     analysis, damage = built.analysis, built.damage

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtoll.api.folders import runs_directory, runs_of
-from virtoll.cli import complete
+from virtoll.cli import complete, options
 from virtoll.cli.loading import chosen, load
 from virtoll.cli.measuring import measure_into, resume_into
-from virtoll.cli.options import PlatformOption, SizeOption, WorkloadOption
 from virtoll.cli.output import Json, Verbose, print_json, say, say_in_columns, say_on_stderr
 from virtoll.errors import UsageError, VirtollError
 
@@ -36,9 +35,9 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FOLDER", help="The folder of its runs and page; 'runs/reproduce-STUDY' when not given."),
     ] = None,
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
     experiment: Annotated[
         list[str] | None,
         typer.Option(

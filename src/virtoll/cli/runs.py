@@ -2,59 +2,44 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from virtoll.api.folders import FoundRun, clock_behind, new_folder, run_to_measure
-from virtoll.cli import complete
+from virtoll.api.folders import FoundRun, known_runs, new_folder, run_to_measure
+from virtoll.cli import complete, options
 from virtoll.cli.gate import judge
-from virtoll.cli.loading import chosen, load
+from virtoll.cli.loading import chosen, load, thresholds_for, thresholds_of
 from virtoll.cli.measuring import consolidation_of, extend_into, measure_consolidation, measure_into, resume_into
-from virtoll.cli.options import (
-    AgainstOption,
-    AllowUnknownOption,
-    BlocksOption,
-    ExperimentArgument,
-    FailIfOption,
-    FolderArgument,
-    IntoOption,
-    OnlyOption,
-    OpenOption,
-    PlatformOption,
-    SeedOption,
-    SizeOption,
-    SkipOption,
-    UntilOption,
-    WorkloadOption,
-)
 from virtoll.cli.output import Quiet, Verbose, say_on_stderr
 from virtoll.cli.report import write_report
-from virtoll.cli.thresholds import asked_of, thresholds_for
 from virtoll.units import time_to_come
 
 if TYPE_CHECKING:
     from virtoll.advise.gate import Threshold
 
+_BEHIND_NS = 60 * 10**9
+
 
 def run(
-    experiment: ExperimentArgument = "quick",
+    experiment: options.Experiment = "quick",
     *,
-    into: IntoOption = None,
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
-    skip: SkipOption = None,
-    until: UntilOption = None,
-    blocks: BlocksOption = None,
-    seed: SeedOption = None,
-    against: AgainstOption = None,
-    fail_if: FailIfOption = None,
-    allow_unknown: AllowUnknownOption = False,
-    open_page: OpenOption = False,
+    into: options.Into = None,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    until: options.Until = None,
+    blocks: options.Blocks = None,
+    seed: options.Seed = None,
+    against: options.Against = None,
+    fail_if: options.FailIf = None,
+    allow_unknown: options.AllowUnknown = False,
+    open_page: options.Open = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -71,11 +56,13 @@ def run(
 
 def _tell_clock_behind() -> None:
     """Say on the standard error if a new run would not be ``latest``, because this host's clock is behind."""
-    behind = clock_behind()
-    if behind is not None:
-        newest, seconds = behind
+    from virtoll.runfolder.overview import created_ns
+
+    known = known_runs()
+    behind_ns = created_ns(known[-1]) - time.time_ns() if known else 0
+    if behind_ns > _BEHIND_NS:
         say_on_stderr(
-            f"virtoll: this host's clock is {time_to_come(seconds)} behind the run {newest}, which "
+            f"virtoll: this host's clock is {time_to_come(behind_ns / 1e9)} behind the run {known[-1].name}, which "
             "stays 'latest'; set the clock, or call runs by their names"
         )
 
@@ -94,7 +81,7 @@ def consolidation(
     ] = "1GiB",
     limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of guests.")] = 1000,
     guest_memory: Annotated[str, typer.Option(metavar="MEMORY", help="What each guest is given.")] = "128MiB",
-    into: IntoOption = None,
+    into: options.Into = None,
 ) -> None:
     """Count the idle guests that fit into a budget of memory.
 
@@ -119,31 +106,31 @@ def consolidation(
 
 
 def resume(
-    run: FolderArgument = "latest",
+    run: options.Folder = "latest",
     *,
-    fail_if: FailIfOption = None,
-    allow_unknown: AllowUnknownOption = False,
-    open_page: OpenOption = False,
+    fail_if: options.FailIf = None,
+    allow_unknown: options.AllowUnknown = False,
+    open_page: options.Open = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Continue an interrupted or killed run. Finished trials are kept."""
     del quiet, verbose
     folder = run_to_measure(run, "resume")
-    thresholds = asked_of(folder, fail_if or [])
+    thresholds = thresholds_of(folder, fail_if or [])
     resume_into(folder)
     _report(folder, thresholds, allow_unknown, open_page)
 
 
 def extend(
-    run: FolderArgument = "latest",
+    run: options.Folder = "latest",
     *,
     blocks: Annotated[
         str, typer.Option("--blocks", help="How many more, such as +6, or how many in all.", metavar="+N")
     ],
-    fail_if: FailIfOption = None,
-    allow_unknown: AllowUnknownOption = False,
-    open_page: OpenOption = False,
+    fail_if: options.FailIf = None,
+    allow_unknown: options.AllowUnknown = False,
+    open_page: options.Open = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -161,7 +148,7 @@ def extend(
     opened.read_every_record()
     block_count = asked_blocks(opened, blocks)
     experiment = extended_experiment(opened, block_count)
-    thresholds = asked_of(folder, fail_if or [])
+    thresholds = thresholds_of(folder, fail_if or [])
     extend_into(experiment, folder, block_count)
     _report(folder, thresholds, allow_unknown, open_page)
 

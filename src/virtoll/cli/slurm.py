@@ -14,18 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from virtoll.cli import options
 from virtoll.cli.loading import chosen, load
-from virtoll.cli.options import (
-    BlocksOption,
-    OnlyOption,
-    PlatformOption,
-    SeedOption,
-    SizeOption,
-    SkipOption,
-    WorkloadOption,
-)
+from virtoll.cli.measuring import measure_part
 from virtoll.cli.output import Json, print_json, say, say_on_stderr
-from virtoll.cli.parts import measure_part
 from virtoll.errors import Interrupted, UsageError, VirtollError
 from virtoll.system.python import isolated
 
@@ -54,13 +46,13 @@ def submit(
         Path | None,
         typer.Option("--into", metavar="FOLDER", help="The campaign's folder, which all nodes must share."),
     ] = None,
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
-    skip: SkipOption = None,
-    blocks: BlocksOption = None,
-    seed: SeedOption = None,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    blocks: options.Blocks = None,
+    seed: options.Seed = None,
     blocks_per_task: Annotated[
         int | None,
         typer.Option("--blocks-per-task", metavar="K", min=1, help="Blocks a task; 1 where one array takes that many."),

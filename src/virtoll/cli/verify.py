@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 from virtoll.api.folders import found_run
-from virtoll.cli.options import RunArgument
+from virtoll.cli import options
 from virtoll.cli.output import Json, print_json, say, say_on_stderr
 from virtoll.errors import UsageError
 
 
-def verify(run: RunArgument = "latest", as_json: Json = False) -> None:
+def verify(run: options.Run = "latest", as_json: Json = False) -> None:
     """Check that a finished run's files are unchanged.
 
     Exit code 1 where they are not.

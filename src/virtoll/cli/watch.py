@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from virtoll.api.folders import find_run
-from virtoll.cli.options import FolderArgument
+from virtoll.cli import options
 from virtoll.cli.output import say
 from virtoll.errors import RunFolderError
 
@@ -22,7 +22,7 @@ _WATCH_SECONDS = 1
 
 
 def watch(
-    run: FolderArgument = "latest",
+    run: options.Folder = "latest",
 ) -> None:
     """Follow a run that goes on: a line for each trial that ends. Writes nothing."""
     from virtoll.cli.progress import Names

@@ -1,7 +1,6 @@
-"""The links of guests on this machine: ``Network`` makes and removes them, by ``attachments.py``.
+"""The links of guests on this machine: ``Network`` attaches and removes them, shapes them and chooses who receives.
 
-It must not know platforms: they choose one of ``host_port``, ``tap_port``, ``raw_port``, ``bridge_port`` and
-``namespace_port`` for each link.
+It must not know platforms: they choose one of the ports of ``attachments.py`` for each link.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from virtoll.errors import GuestCannot, GuestError, LabError
-from virtoll.lab.attachments import Attachments, EndpointInterfaces, Port, Router
+from virtoll.lab.attachments import Attachments, EndpointInterfaces, Router
 from virtoll.lab.commands import ConnectedHost, Connection
 from virtoll.lab.interfaces import Interfaces, receive_offload
 from virtoll.lab.network import GuestNetwork, Link
@@ -19,26 +18,15 @@ from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on,
 from virtoll.lab.shaping import End, Shape, end_here, shaped
 
 
-@contextlib.contextmanager
-def _refused(link: Link) -> Iterator[None]:
-    """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
-    try:
-        yield
-    except (LabError, OSError) as error:
-        raise GuestError(f"its link {link.name} could not be made: {error}") from error
-
-
-class Network:
-    """Makes links in the lab's network namespace; ``peer_pid`` is a process in the peer's.
+class Network(Attachments):
+    """The links in the lab's network namespace; ``peer_pid`` is a process in the peer's.
 
     ``routers`` starts an agent in a network namespace of its own, for links that are routed.
     """
 
     def __init__(self, peer_pid: int, routers: Callable[[str], Router] | None = None) -> None:
         """Open a netlink socket in this (the lab's) namespace."""
-        self._interfaces = Interfaces()
-        self._attachments = Attachments(self._interfaces, peer_pid, routers)
-        self._peer_pid = peer_pid
+        super().__init__(Interfaces(), peer_pid, routers)
         self._receiving: dict[str, tuple[int, ...]] = {}  # the CPUs of its threads, by the lab's interface
         self._faced: dict[str, End] = {}  # the other end of the cable, by this machine's NIC
 
@@ -59,42 +47,10 @@ class Network:
 
     def close(self) -> None:
         """End the routers and close the netlink socket; other interfaces stay until their namespace ends."""
-        for endpoint in self._attachments.endpoints.values():
+        for endpoint in self.endpoints.values():
             if endpoint.router is not None:
                 endpoint.router.close()
-        self._interfaces.close()
-
-    def host_port(self, link: Link) -> None:
-        """The link ends at the lab's own namespace: the guest is the host itself."""
-        with _refused(link):
-            self._attachments.host(link)
-
-    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
-        """The link ends at a machine's monitor: what to give it. A descriptor is the caller's to close.
-
-        ``device``: the PCI address of a NIC that the machine is given instead; it goes back with ``remove``.
-        ``several_queues``: the monitor opens the tap once for each of several queues.
-        """
-        with _refused(link):
-            return self._attachments.tap(link, device, several_queues=several_queues)
-
-    def raw_port(self, link: Link) -> str:
-        """The link ends at a veth that stays here, for a program that opens it by a packet socket; returns its name.
-
-        Its own MAC is not the guest's: the lab's kernel drops the guest's frames as somebody else's.
-        """
-        with _refused(link):
-            return self._attachments.raw(link)
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """The link ends at an interface that is moved into the network namespace of process ``pid``."""
-        with _refused(link):
-            self._attachments.namespace(link, pid)
-
-    def bridge_port(self, link: Link, port: str | None = None) -> str:
-        """The link ends at a bridge, to which a product attaches its own interface ``port``; the bridge's name."""
-        with _refused(link):
-            return self._attachments.bridge(link, port)
+        self._at.close()
 
     def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
         """The links as they are: they end on this machine."""
@@ -103,7 +59,7 @@ class Network:
 
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
         """By link's name, the lab's interfaces on it; nothing for links that have none."""
-        made = self._attachments.endpoints
+        made = self.endpoints
         return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
 
     def receive_on(self, network: GuestNetwork, cpus: Sequence[int]) -> ReceivingCpus:
@@ -114,7 +70,7 @@ class Network:
         links = network.traffic
         if any(link.trunk is not None for link in links):
             return ReceivingCpus(None, reason="its traffic enters by NICs, whose interrupts choose the CPU")
-        receiving = receive_on([self._attachments.receiving(link) for link in links], cpus)
+        receiving = receive_on([self.receiving(link) for link in links], cpus)
         if receiving.cpus is not None:
             self._receiving |= dict.fromkeys((link.lab_interface for link in links), receiving.cpus)
         return receiving
@@ -128,7 +84,7 @@ class Network:
         with contextlib.ExitStack() as stack:
             for link in links:
                 if cpus := self._receiving.get(link.lab_interface):
-                    stack.enter_context(steered(self._attachments.receiving(link), cpus))
+                    stack.enter_context(steered(self.receiving(link), cpus))
             yield
 
     def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
@@ -140,7 +96,7 @@ class Network:
 
         ``GuestCannot`` where the kernel, or the way the link is attached, does not let it be.
         """
-        endpoint = self._attachments.endpoints.get(link.port_interface, EndpointInterfaces(link.lab_interface))
+        endpoint = self.endpoints.get(link.port_interface, EndpointInterfaces(link.lab_interface))
         if not shape.plain and link.attachment == "passthrough":
             raise GuestCannot(
                 f"link {link.name} has no end in the lab that could be shaped (passthrough); "
@@ -158,11 +114,11 @@ class Network:
     def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
         """A veth pair inside the peer's namespace: generator and sink with nothing between."""
         try:
-            self._interfaces.veth(names[0], macs[0], names[1], macs[1], mtu_bytes)
+            self._at.veth(names[0], macs[0], names[1], macs[1], mtu_bytes)
             for name in names:
                 receive_offload(name)
             for name in names:
-                self._interfaces.move(name, self._peer_pid)
+                self._at.move(name, self._peer_pid)
         except (LabError, OSError) as error:
             raise GuestError(f"the pair for the calibration could not be made: {error}") from error
 
@@ -170,7 +126,7 @@ class Network:
         """Remove the links of a guest that has ended; what its namespace took along is gone already."""
         for link in network.links:
             self._receiving.pop(link.lab_interface, None)
-            self._attachments.remove(link)
+            self.remove_link(link)
 
     def face(self, ends: Mapping[str, End]) -> None:
         """Which end of a cable on another host each of this machine's NICs leads to, by the NIC's name."""
