@@ -10,6 +10,7 @@ import os
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -121,13 +122,9 @@ def _unpacked(archive: Path) -> Path:
         run.mkdir()
         run.rename(content / unpack(archive, run).run)
 
-    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, _tell)).iterdir()
+    wait = partial(print, file=sys.stderr)  # says which other process is waited for
+    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, wait)).iterdir()
     return folder
-
-
-def _tell(line: str) -> None:
-    """Say on the standard error which other process is waited for."""
-    sys.stderr.write(f"{line}\n")
 
 
 def _is_cached(folder: Path) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from virtoll.advise import Advice, Known, Missing
     from virtoll.advise.need import Part
     from virtoll.experiment.model import Parameters
-    from virtoll.report import AdviceView, Adviser
+    from virtoll.report import AdviceView, Adviser, Analysis
     from virtoll.report.advice import AnsweringExperiment
 
 _FILE = Path("virtoll advise")
@@ -47,22 +47,21 @@ def adviser_of(folder: Path, needs: Sequence[str] = ()) -> Adviser | None:
     parts = needs_of(folder, needs)
     if not parts:
         return None
-
     from virtoll.advise import advise
-
-    known = known_workloads()
-    return lambda analysis: _view(advise(analysis, parts, known))
-
-
-def _view(advice: Advice) -> AdviceView:
     from virtoll.report.advice import advice_view
 
-    return advice_view(advice, experiments_of(advice))
+    known = known_workloads()
+
+    def adviser(analysis: Analysis) -> AdviceView:
+        advice = advise(analysis, parts, known)
+        return advice_view(advice, experiments_of(advice))
+
+    return adviser
 
 
 def experiments_of(advice: Advice) -> list[AnsweringExperiment]:
     """The experiments that would answer what a run does not, each checked as ``virtoll plan`` checks it."""
-    return [_told(gap) for gap in advice.missing]
+    return [_planned(gap) for gap in advice.missing]
 
 
 def known_workloads() -> Known:
@@ -89,12 +88,8 @@ def known_workloads() -> Known:
 
 def _usual(model: type[Parameters]) -> dict[str, Any]:
     """Every parameter with its value where it is not given, as records have them; None: it must be given."""
-    from pydantic_core import PydanticUndefined
-
-    defaults = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
-    values = {name: value for name, value in defaults.items() if value is not PydanticUndefined}
-    usual = model.model_construct(**values).model_dump(mode="json", include=set(values))
-    return {name: usual.get(name) for name in defaults}
+    usual = model.model_construct().model_dump(mode="json")
+    return {name: usual.get(name) for name in model.model_fields}
 
 
 def _checked(model: type[Parameters], name: str, need_value: Any) -> Any:
@@ -118,7 +113,7 @@ def _checked(model: type[Parameters], name: str, need_value: Any) -> Any:
     return value
 
 
-def _told(missing: Missing) -> AnsweringExperiment:
+def _planned(missing: Missing) -> AnsweringExperiment:
     """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
     from virtoll.campaign.preview import catalogue, estimate, plan_of
     from virtoll.campaign.requirements import possible, why_impossible

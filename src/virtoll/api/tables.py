@@ -1,7 +1,7 @@
 """Tables of runs for Arrow, pandas and polars: those of the dataset, of one run or of many (docs/dataset.md).
 
-Main types: ``Runs``, and ``Tables``, what it has in common with a run. Main function: ``load_all``. Its libraries are the
-extra ``data``, which is imported when a table is asked for.
+Main types: ``Runs``, and ``Tables``, what it has in common with a run. Main function: ``load_all``. Its libraries are
+the extra ``data``, which is imported when a table is asked for.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from virtoll.errors import UsageError
 from virtoll.reference.published import PublishedValue, Relation, published_values, reference_yaml
-from virtoll.stats.compared import Allowed, Compared, PlatformFilter, Strict
+from virtoll.stats.compared import Allowed, Compared, Strict
 
 Printed = Literal["value", "time", "change", "time-change", "share", "loss", "times"]
 _SLOWER: Final = frozenset({"time", "time-change", "loss", "times"})  # a larger number is a smaller share
@@ -166,11 +166,6 @@ def why_not_comparable(row: PublishedValue) -> str | None:
     """Why a number has no counterpart in any run; None where it has."""
     entries = (entry for entry in rows_file().not_comparable if entry.paper == row.paper)
     return next((entry.why for entry in entries if entry.rows.holds(row)), None)
-
-
-def as_filter(document: Mapping[str, Any]) -> PlatformFilter:
-    """A filter of `studies.yaml`."""
-    return PlatformFilter.model_validate(document)
 
 
 def _question(mapped: Mapped, rows: Sequence[PublishedValue]) -> Question:

@@ -6,14 +6,15 @@ Main functions: ``load`` (an experiment), ``chosen`` (what of it), ``thresholds_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtoll.errors import UsageError
 
 if TYPE_CHECKING:
-    from virtoll.advise.gate import PlannedCell, Threshold
+    from virtoll.advise.gate import Threshold
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.selection import Selection
 
@@ -77,7 +78,7 @@ def thresholds_for(experiment: Experiment, fail_if: Sequence[str]) -> tuple[Thre
     if not experiment.thresholds and not fail_if:
         return ()
     thresholds = _parsed(experiment.thresholds, fail_if, f"{experiment.file}: key 'thresholds': ")
-    from virtoll.advise.gate import PlannedCell
+    from virtoll.advise.gate import PlannedCell, refuse_unplanned
 
     planned = [
         PlannedCell(platform.label, workload.workload, _attributes(experiment, platform.label, workload.parameters))
@@ -85,11 +86,11 @@ def thresholds_for(experiment: Experiment, fail_if: Sequence[str]) -> tuple[Thre
         for platform in experiment.platforms
         if (platform.label, workload.workload) in experiment.cells
     ]
-    own_count = len(experiment.thresholds)
     # What was left out by choice is told by the gate: it was not measured.
     whole = not experiment.selection.filters and not experiment.unconcerned
-    refused = thresholds if whole else thresholds[own_count:]
-    _refuse(refused, planned, experiment.baseline, experiment.control, where=f"{experiment.file}: ")
+    refused = thresholds if whole else thresholds[len(experiment.thresholds) :]
+    with _refused(f"{experiment.file}: "):
+        refuse_unplanned(refused, planned, experiment.baseline, experiment.control)
     return thresholds
 
 
@@ -101,7 +102,7 @@ def _attributes(experiment: Experiment, label: str, parameters: Any) -> dict[str
 
 def thresholds_of(folder: Path, fail_if: Sequence[str] = ()) -> tuple[Threshold, ...]:
     """Those that a run's experiment has, and those of ``--fail-if``; UsageError for what cannot be judged."""
-    from virtoll.advise.gate import PlannedCell
+    from virtoll.advise.gate import PlannedCell, refuse_unplanned
     from virtoll.runfolder.store import RunFolder
 
     manifest = RunFolder.open(folder).manifest
@@ -115,7 +116,8 @@ def thresholds_of(folder: Path, fail_if: Sequence[str] = ()) -> tuple[Threshold,
         for trial in manifest.plan.trials
         if trial.condition is None
     ]
-    _refuse(thresholds[len(texts) :], planned, manifest.baseline, manifest.control, where=f"{folder}: ")
+    with _refused(f"{folder}: "):
+        refuse_unplanned(thresholds[len(texts) :], planned, manifest.baseline, manifest.control)
     return thresholds
 
 
@@ -126,24 +128,15 @@ def _parsed(texts: Iterable[str], fail_if: Sequence[str], where: str) -> tuple[T
     known = known_workloads()
     thresholds = []
     for text, fails in [*((text, False) for text in texts), *((text, True) for text in fail_if)]:
-        try:
+        with _refused("" if fails else where):
             thresholds.append(parse_threshold(text, known, fails=fails))
-        except ValueError as error:
-            raise UsageError(f"{'' if fails else where}{error}") from error
     return tuple(thresholds)
 
 
-def _refuse(
-    thresholds: Sequence[Threshold],
-    planned: Sequence[PlannedCell],
-    baseline: str | None,
-    control: str | None,
-    *,
-    where: str,
-) -> None:
-    from virtoll.advise.gate import refuse_unplanned
-
+@contextmanager
+def _refused(where: str) -> Iterator[None]:
+    """What is wrong with a threshold is a ``UsageError`` that begins with ``where``."""
     try:
-        refuse_unplanned(thresholds, planned, baseline, control)
+        yield
     except ValueError as error:
         raise UsageError(f"{where}{error}") from error

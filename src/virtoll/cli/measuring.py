@@ -25,20 +25,17 @@ if TYPE_CHECKING:
     from virtoll.runfolder.store import RunFolder
 
 
-def measure_into(experiment: Experiment, folder: Path, blocks: tuple[int, ...] = ()) -> None:
+def measure_into(
+    experiment: Experiment, folder: Path, blocks: tuple[int, ...] = (), inside: list[str] | None = None
+) -> None:
     """Measure an experiment, or what was chosen of it, into a new run folder; no report.
 
-    ``blocks``: a part of a campaign, with these blocks alone; none: all of it.
+    ``blocks``: a part of a campaign, with these blocks alone; none: all of it. ``inside``: the command in the lab, for
+    an experiment without a file.
     """
     selection = json.dumps(experiment.selection.as_record())
-    inside = ["in-lab-run", str(experiment.file.absolute()), str(folder), selection, json.dumps(blocks)]
+    inside = inside or ["in-lab-run", str(experiment.file.absolute()), str(folder), selection, json.dumps(blocks)]
     _here_or_in_lab(experiment, lambda: _measure_here(experiment, folder, blocks), inside)
-
-
-def measure_consolidation(experiment: Experiment, folder: Path) -> None:
-    """Measure what ``consolidation_of`` made into a new run folder; no report."""
-    inside = ["in-lab-consolidation", experiment.text, str(folder)]
-    _here_or_in_lab(experiment, lambda: _measure_here(experiment, folder), inside)
 
 
 def consolidation_of(text: str) -> Experiment:

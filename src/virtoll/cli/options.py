@@ -103,8 +103,7 @@ Run = Annotated[
     ),
 ]
 Folder = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run's folder, its name, or 'latest'.", autocompletion=complete.runs),
+    str, typer.Argument(metavar="RUN", help="A run's folder, its name, or 'latest'.", autocompletion=complete.runs)
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 FailIf = Annotated[

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from virtoll.runfolder.looks import Looks
 
 _IMAGE_SIZES = {"full": "850 MB"}  # where it is long in coming: a new user's disk may be short
-TrialsOption = Annotated[bool, typer.Option("--trials", help="List every trial, in order.")]
 
 
 def plan(
@@ -37,7 +36,7 @@ def plan(
     blocks: options.Blocks = None,
     seed: options.Seed = None,
     against: options.Against = None,
-    trials: TrialsOption = False,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial, in order.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print what an experiment will run; start nothing.

@@ -13,7 +13,7 @@ from virtoll.api.folders import FoundRun, known_runs, new_folder, run_to_measure
 from virtoll.cli import complete, options
 from virtoll.cli.gate import judge
 from virtoll.cli.loading import chosen, load, thresholds_for, thresholds_of
-from virtoll.cli.measuring import consolidation_of, extend_into, measure_consolidation, measure_into, resume_into
+from virtoll.cli.measuring import consolidation_of, extend_into, measure_into, resume_into
 from virtoll.cli.output import Quiet, Verbose, say_on_stderr
 from virtoll.cli.report import write_report
 from virtoll.units import time_to_come
@@ -101,7 +101,7 @@ def consolidation(
     text = dump_yaml(document, sort_keys=False, allow_unicode=True)
     checked = consolidation_of(text)
     folder = new_folder(checked.name, into)
-    measure_consolidation(checked, folder)
+    measure_into(checked, folder, inside=["in-lab-consolidation", text, str(folder)])
     write_report(FoundRun(folder))
 
 

@@ -34,8 +34,7 @@ def validation(
 
     tested = [kind for path in tests or () for kind in read_tests(_text_of(path), str(path))]
     known = {name: kind.validation for name, kind in PLATFORMS.items() if kind.needs_lab}
-    lines = validation_table([load_analysis(find_run(run)) for run in runs], tested, known)
-    for line in lines:
+    for line in validation_table([load_analysis(find_run(run)) for run in runs], tested, known):
         write_out(line + "\n")
 
 

@@ -29,7 +29,7 @@ Sides = tuple[Cell, Cell | None]
 
 def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[Sides] | str:
     """What is compared: each cell with each of its counterparts, or alone; a text says what the run lacks."""
-    workloads, metrics = _listed(compared.workload), _listed(compared.metric)
+    workloads, metrics = compared.workloads, _listed(compared.metric)
     named = " or ".join(workloads)
     against = Against(platforms="baseline") if compared.against == "baseline" else compared.against
     free = {*compared.where, *compared.ignoring, *(against.where if against else ())}
