@@ -26,7 +26,7 @@ TableName = Literal["samples", "points", "boots", "runs"]
 
 
 class Tables(ABC):
-    """The tables of a dataset (docs/dataset.md): ``samples``, ``points``, ``boots`` and ``runs``."""
+    """What has the tables of a dataset (docs/dataset.md)."""
 
     @overload
     def table(self, name: TableName, as_: Literal["arrow"] = "arrow") -> pa.Table: ...
@@ -35,7 +35,7 @@ class Tables(ABC):
     @overload
     def table(self, name: TableName, as_: Literal["polars"]) -> pl.DataFrame: ...
     def table(self, name: TableName, as_: Kind = "arrow") -> Any:
-        """All rows of a table, for ``arrow``, ``pandas`` or ``polars``.
+        """All rows of a table: ``samples``, ``points``, ``boots`` or ``runs``, for ``arrow``, ``pandas`` or ``polars``.
 
         Of several runs, one that cannot be read is left out, with a warning. Raises ``UsageError`` where the table or
         the kind is not known, no run can be read, or a package is not installed: they are the extra ``data``.
