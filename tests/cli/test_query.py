@@ -27,8 +27,8 @@ from tests.support.made_up_run import Made, made_up_run
 from tests.support.repository import ROOT
 
 import virtoll
+from virtoll.api.dataset import gather
 from virtoll.cli import app
-from virtoll.cli.dataset import gather
 from virtoll.errors import UsageError
 from virtoll.report.dataset import kept as kept_module
 from virtoll.report.dataset.query import Sources, query

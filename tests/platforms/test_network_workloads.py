@@ -23,7 +23,8 @@ from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.peer import peer_programs
 from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
-from virtoll.lab.network import Link, Network, plan_links
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import Link, plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement

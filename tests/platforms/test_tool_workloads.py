@@ -16,7 +16,7 @@ from tests.support.present import present
 from virtoll.campaign.peer import peer_programs
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestCannot
-from virtoll.lab.network import Network
+from virtoll.lab.local_network import Network
 from virtoll.platforms import PLATFORMS
 from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS

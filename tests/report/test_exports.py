@@ -30,6 +30,7 @@ from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
+from virtoll.system.printable import printable
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ODD = r"od|d_p\l{a}t<b>f&o%r$m#~^`*[x]"
@@ -232,7 +233,7 @@ def test_markup_in_a_name_is_text() -> None:
 
 @given(st.text())
 def test_any_text_stands_as_it_is(text: str) -> None:
-    line = units.printable(" ".join(text.split()))
+    line = printable(" ".join(text.split()))
     assert shown(markdown_text(text)).replace("&amp;", "&") == line.replace("&amp;", "&")
     assert compiles(latex_text(text))
 

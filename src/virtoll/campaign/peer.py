@@ -27,7 +27,7 @@ from virtoll.lab.attachments import Counters
 from virtoll.lab.commands import PIPED
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import end_process
-from virtoll.lab.network import Network
+from virtoll.lab.local_network import Network
 from virtoll.platforms.containers.native import HOST_AGENT, image_there, on_image
 from virtoll.platforms.process_guest import connect_stdio
 

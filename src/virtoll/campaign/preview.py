@@ -14,6 +14,7 @@ from virtoll.experiment.plan import Plan, Trial, cells_of, estimate_seconds, mak
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.runfolder.records import PlannedTrial
 from virtoll.workloads import WORKLOADS, workload_of
+from virtoll.workloads.base import Metric
 from virtoll.workloads.loads import image_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
@@ -33,6 +34,12 @@ def catalogue() -> Catalogue:
         programs=lambda choice: platform_of(choice).programs,
         boots_kernel=lambda choice: platform_of(choice).boots_image_kernel,
     )
+
+
+def measured_by(workload: str) -> tuple[str, tuple[Metric, ...]]:
+    """The resource that a workload stresses, and its metrics."""
+    kind = WORKLOADS[workload]
+    return kind.resource, kind.metrics
 
 
 def needs_lab(experiment: Experiment) -> bool:

@@ -23,7 +23,8 @@ from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
 from virtoll.hosts.undo import Undo
 from virtoll.lab.flow_control import switch
-from virtoll.lab.network import GuestNetwork, Network, over_trunks
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import GuestNetwork, over_trunks
 from virtoll.lab.shaping import End, end_there
 
 _READY_SECONDS = 60.0
