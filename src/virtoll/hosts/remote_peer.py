@@ -196,7 +196,7 @@ class Apart:
 
     def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """One request in a namespace that is made for it; raises a ``GuestError`` as any agent."""
-        line = json.dumps({"id": 1, "op": request.op, **request.to_json()}).encode() + b"\n"
+        line = json.dumps({"id": 1, **request.to_json()}).encode() + b"\n"
         argv = ("/proc/self/exe", "--role", "peer", "--channel", "stdio", "--pairs", str(self.pairs))
         ended = self.agent.ask(
             ExecRequest(argv=argv, stdin=line, timeout_ns=int(deadline_seconds * 1e9), limit_bytes=_ANSWER_LIMIT_BYTES),
