@@ -72,17 +72,17 @@ def found(cpus: tuple[int, ...] = (0,), **facts: Any) -> list[str]:
 def test_what_is_as_asked_or_unknown_is_no_mismatch() -> None:
     assert found() == []
     assert found(cpus_allowed=1, memory_total_bytes=256 * MIB) == []
-    assert found(cpus_allowed=[0], memory_total_bytes=64 * 1024 * MIB, memory_limit_bytes=256 * MIB) == []
+    assert found(cpus_allowed=1, memory_total_bytes=64 * 1024 * MIB, memory_limit_bytes=256 * MIB) == []
     assert found(memory_total_bytes=205 * MIB) == [], "a small machine's kernel keeps some for itself"
     assert found(cpus=(), cpus_allowed=8) == [], "nothing was pinned"
 
 
 def test_a_mismatch_has_what_was_asked_and_what_was_found() -> None:
-    for facts, inside in (
+    cases: tuple[tuple[dict[str, Any], int], ...] = (
         ({"cpus_allowed": 2}, 2),
         ({"cpus_online": 2}, 2),  # gVisor shows no mask
-        ({"cpus_allowed": [0, 1, 2]}, 3),
-    ):
+    )
+    for facts, inside in cases:
         (mismatch,) = found(**facts)
         assert_facts(mismatch, "CPUs", 1, inside)
     assert found(cpus_online=2, cpus_allowed=1) == []

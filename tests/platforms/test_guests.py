@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
 from tests.support import guest_contract as contract
 from tests.support.facts import assert_facts, refused
@@ -284,10 +283,9 @@ def _host_has_vlans() -> bool:
 @on_every_attachment
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
-    point = Forward(ForwardParameters(point_milliseconds=50)).point(live.bench, None).to_json()
-    read = TypeAdapter(Point).validate_python(point)
-    losses = locate(read)
-    assert sum(loss.frames for loss in losses) == read.sink.per_source[0].lost_frames
+    point = Forward(ForwardParameters(point_milliseconds=50)).point(live.bench, None)
+    losses = locate(point)
+    assert sum(loss.frames for loss in losses) == point.sink.per_source[0].lost_frames
     assert Owner.UNLOCATED not in {loss.owner for loss in losses}
 
 
