@@ -24,7 +24,6 @@ from typing import Any, Final, Literal
 
 from virtoll.agent.client import PROTOCOL, AgentClient, Reply
 from virtoll.agent.links import network_request, peer_request
-from virtoll.agent.messages import Request
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.http import HttpLoadRequest
 from virtoll.agent.operations.jobs import (
@@ -66,6 +65,7 @@ from virtoll.agent.operations.traffic import (
     TrafficStartRequest,
     TrafficStopRequest,
 )
+from virtoll.agent.request import Request
 from virtoll.agent.timekeeper import await_path, echo_request
 from virtoll.image import prepare_image
 from virtoll.lab.network import GuestNetwork, Link, plan_links
@@ -99,8 +99,8 @@ class RecordingClient(AgentClient):
     def record(self, request: Request[Reply], case: str | None = None) -> Reply:
         """Ask an operation and write the exchange into the file of its case, by default the operation's own name."""
         asked = request.to_json()
-        answered = self.call(request.op, **asked)
-        exchange = {"operation": request.op, "request": {"op": request.op, **asked}, "reply": answered}
+        answered = self.call(**asked)
+        exchange = {"operation": request.op, "request": asked, "reply": answered}
         path = RECORDED / f"{case or request.op}.json"
         path.write_text(json.dumps(exchange, indent=1) + "\n", encoding="utf-8")
         return request.read_reply(answered, self.who)
@@ -267,13 +267,9 @@ def _jobs(link: Link) -> dict[str, dict[str, Any]]:
 def connections(guest: RecordingClient, peer: RecordingClient, link: Link) -> None:
     """TCP between the two, and requests to a web server; the peer has an address meanwhile."""
     peer.record(peer_with_addresses((link,), forward=True), "network-peer-addressed")
-    stream = StreamExchange(kind="stream", active="opener", bytes=65_536, message_bytes=8192)
-    asking = RequestResponseExchange(
-        kind="request-response", active="listener", transactions=5, request_bytes=1, response_bytes=1
-    )
-    shared = RequestResponseExchange(
-        kind="request-response", active="opener", transactions=20, request_bytes=1, response_bytes=1, connections=2
-    )
+    stream = StreamExchange(active="opener", bytes=65_536, message_bytes=8192)
+    asking = RequestResponseExchange(active="listener", transactions=5, request_bytes=1, response_bytes=1)
+    shared = RequestResponseExchange(active="opener", transactions=20, request_bytes=1, response_bytes=1, connections=2)
     served: tuple[tuple[str, Exchange], ...] = (("", stream), ("-request-response", asking), ("-connections", shared))
     for case, exchange in served:
         serve = ServeRequest(address=link.peer_address, exchange=exchange, timeout_ns=_PATIENCE_NS)
@@ -313,17 +309,17 @@ def traffic(guest: RecordingClient, peer: RecordingClient, network: GuestNetwork
     def plain(tag: int) -> Traffic:
         return stream.request(FrameParameters(), tag, _POINT_NS, _RATE)
 
-    peer.record(TrafficRequest.of(plain(1)))
+    peer.record(TrafficRequest.from_record(plain(1)))
     shaped = FrameParameters(mix="imix", vlan=5, batch_frames=1, sink="tpacket", backend="af-packet", destinations=4)
-    told = TrafficRequest.of(stream.request(shaped, 2, _POINT_NS, None), histograms=True)
+    told = TrafficRequest.from_record(stream.request(shaped, 2, _POINT_NS, None), histograms=True)
     peer.record(told, "traffic-shaped")
-    peer.record(TrafficStartRequest.of(plain(5), wake_ns=1_000_000))
+    peer.record(TrafficStartRequest.from_record(plain(5), wake_ns=1_000_000))
     time.sleep(0.1)  # else nothing was due yet
     peer.record(TrafficStopRequest())
-    peer.record(SinkOpenRequest.of(plain(3)))
-    sent = peer.record(SendRequest.of(plain(3)))
+    peer.record(SinkOpenRequest.from_record(plain(3)))
+    sent = peer.record(SendRequest.from_record(plain(3)))
     peer.record(SinkFinishRequest(sources=totals(sent.sources)))
-    peer.ask(SinkOpenRequest.of(plain(4)))
+    peer.ask(SinkOpenRequest.from_record(plain(4)))
     peer.record(SinkCloseRequest())
     peer.record(CountersRequest(interfaces=(source.peer_interface, sink.peer_interface)))
     guest.record(CountersRequest(), "counters-all")

@@ -269,7 +269,8 @@ def interface(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     for name in virtoll.__all__:
         found = getattr(virtoll, name)
         if inspect.isclass(found):
-            rows += [(f"`{name}.{own}`", *_told(member)) for own, member in vars(found).items() if own[0] != "_"]
+            members = [member for kind in found.__mro__ for member in vars(kind).items()]
+            rows += [(f"`{name}.{own}`", *_told(member)) for own, member in members if own[0] != "_"]
         elif callable(found):
             rows.append((f"`virtoll.{name}`", *_told(found)))
     return table(("name", "takes and returns", "what it does"), rows)

@@ -172,7 +172,7 @@ def forged(path3: Path3, sink: str, chance: random.Random, trial: int) -> Row:
         drain_limit_ns=20_000_000_000,
         catch_up_ns=2**63,
     )
-    reply = path3.agent.ask(TrafficRequest.of(request), 120.0)
+    reply = path3.agent.ask(TrafficRequest.from_record(request), 120.0)
     forger.stdin.close()
     counts: dict[str, int] = json.loads(forger.stdout.read())
     forger.wait()

@@ -18,11 +18,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from tests.support.real_run import measuring
 
+from virtoll.runfolder.facts import ReachFacts
 from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.reach import ALLOWED, ATTEMPTS, capability_names, process_text, reach_rows
@@ -59,7 +59,7 @@ class Row:
 
     def allowed(self) -> frozenset[str]:
         """What was allowed in any boot."""
-        tried = [(_reach(boot) or {}).get("attempts") or {} for boot in self.boots]
+        tried = [(_reach(boot) or ReachFacts()).attempts or {} for boot in self.boots]
         return frozenset(name for one in tried for name, said in one.items() if said == ALLOWED)
 
     def reached(self) -> list[str]:
@@ -169,7 +169,7 @@ def table(rows: Sequence[Row]) -> list[str]:
             held = _counted(process.capabilities_hex, sets)
             filters = "seccomp" if process.seccomp_mode == 2 else "no seccomp"
             outside = f"user {process.user}, capabilities {held}, {filters}, own: {own}"
-        inside = _counted((_reach(first) or {}).get("capabilities_bounding_hex"), sets)
+        inside = _counted((_reach(first) or ReachFacts()).capabilities_bounding_hex, sets)
         cells = [texts["kernel"], texts["user namespace"], inside, texts["seccomp"], texts["no new privileges"]]
         lines.append(f"| {row.name} | {' | '.join(cells)} | {outside} | {texts['root may']} |")
     legend = [f"- {short}: {names.rpartition(': ')[2]}" for names, short in sets.items()]
@@ -188,5 +188,5 @@ def _counted(mask: str | None, sets: dict[str, str]) -> str:
     return sets[names]
 
 
-def _reach(boot: BootRecord) -> dict[str, Any] | None:
-    return (boot.facts or {}).get("reach")
+def _reach(boot: BootRecord) -> ReachFacts | None:
+    return boot.facts.reach if boot.facts is not None else None

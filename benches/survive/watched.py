@@ -158,7 +158,7 @@ def preload() -> None:
         "virtoll.campaign.merge",
         "virtoll.campaign.submission",
         "virtoll.campaign.extension",
-        "virtoll.cli.needs",
+        "virtoll.api.needs",
         "virtoll.report.advice",
         "virtoll.cli.plan_words",
         "virtoll.report",

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from virtoll.version import __version__
 
 if TYPE_CHECKING:
+    from virtoll.api.loaded import Run, load
+    from virtoll.api.measured import run
+    from virtoll.api.tables import Runs, load_all
     from virtoll.cli import main as main
-    from virtoll.cli.api import Run, Runs, load, load_all, run
 
 __all__ = ["Run", "Runs", "__version__", "load", "load_all", "run"]
+_MODULES = {"Run": "loaded", "Runs": "tables", "load": "loaded", "load_all": "tables", "run": "measured"}
 
 
 def __getattr__(name: str) -> Any:
-    """The API and the command line, imported when asked for: everything imports this file first."""
+    """The API and the command line, imported when they are first used: everything imports this file first."""
     if name == "main":
         from virtoll.system.python import leave_current_directory
 
@@ -26,8 +29,8 @@ def __getattr__(name: str) -> Any:
         from virtoll.cli import main
 
         return main
-    if name in __all__:
-        from virtoll.cli import api
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module(f"virtoll.api.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'virtoll' has no attribute {name!r}")

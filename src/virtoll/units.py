@@ -1,7 +1,6 @@
 """Numbers for people: times, sizes, rates and shares; and text that may stand in a terminal. Pure text in and out."""
 
 import math
-import unicodedata
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
@@ -239,13 +238,3 @@ def _percent_step(percent: float, width: float) -> float:
 
 def _percent_text(percent: float, step: float) -> str:
     return f"{percent:.{max(round(-math.log10(step)), 0)}f} %"
-
-
-def printable(text: str) -> str:
-    """A text as a terminal may get it: letters that would steer one are written out ('\\x1b'); lines stay lines."""
-    if text.isprintable():  # as nearly all are
-        return text
-    return "".join(
-        letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else letter.encode("unicode_escape").decode()
-        for letter in text
-    )

@@ -130,7 +130,7 @@ def test_runs_without_a_baseline_or_with_a_failed_platform_have_advice() -> None
     assert told(advice) == {"netns": MEETS, "runc": MEETS}
     assert checked(advice_of(run, "cpu duration<2s"))[0]["baseline"] == "netns"
     failed = tuple(
-        replace(one, status="failed", reason="it died", clock=None) if one.platform == "runc" else one
+        one.replace(status="failed", reason="it died", clock=None) if one.platform == "runc" else one
         for one in run.trials
     )
     dead = advice_of(replace(run, trials=failed), "superpi duration<2s")
@@ -185,7 +185,7 @@ def test_a_lower_bound_may_meet_a_need_and_never_fail_it() -> None:
 def test_a_rate_on_the_senders_core_says_nothing() -> None:
     run = made_up_run(HOSTS, routers({"native": 1e6, "netns": 5e5}))
     there = Forwarding(cpus=None, means=None, reason="not as root")
-    boots = tuple(replace(one, forwarding=there) if one.platform == "netns" else one for one in run.boots)
+    boots = tuple(one.replace(forwarding=there) if one.platform == "netns" else one for one in run.boots)
     for need in ("router 64B 100kpps", "router 64B 9Mpps", "router 64B 100kpps loss<0.1%"):
         advice = advice_of(replace(run, boots=boots), need)
         assert told(advice)["netns"] is OPEN

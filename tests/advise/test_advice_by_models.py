@@ -28,9 +28,9 @@ from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.advise.frame_sizes import frame_cost
 from virtoll.advise.meets import measured
-from virtoll.claims.ratios import Ratios
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import analyse
+from virtoll.stats.ratios import Ratios
 
 SIZES = (64, 256, 512, 1024, 1518)
 

@@ -15,8 +15,8 @@ from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused
 
 from virtoll.advise import Answer
-from virtoll.cli.needs import file_text
-from virtoll.units import printable
+from virtoll.report.advice import file_text
+from virtoll.system.printable import printable
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

@@ -14,7 +14,7 @@ from tests.support.facts import assert_facts, assert_refused
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.advise.gate import Gate, Outcome, judge_gate, parse_threshold
-from virtoll.cli.needs import known_workloads
+from virtoll.api.needs import known_workloads
 from virtoll.report.words import outward
 from virtoll.stats.analysis import analyse
 from virtoll.stats.compare import Verdict

@@ -5,7 +5,7 @@ from tests.support.facts import Command, assert_facts, refused
 
 from virtoll.advise import parse_needs
 from virtoll.advise.need import FigureNeed, Part, RouterNeed
-from virtoll.cli.needs import known_workloads
+from virtoll.api.needs import known_workloads
 
 KNOWN = known_workloads()
 

@@ -17,7 +17,6 @@ from tests.support.played_channel import AHEAD_NS, READER, READY, WRITER, Played
 
 from virtoll.agent import client
 from virtoll.agent.client import AgentModel, Caller, ChannelMark, TrafficAgents
-from virtoll.agent.messages import REBUILD, Message, Request
 from virtoll.agent.operations.session import (
     ClocksReply,
     ClocksRequest,
@@ -27,9 +26,11 @@ from virtoll.agent.operations.session import (
     TerminalExit,
     TerminalOutput,
 )
+from virtoll.agent.request import REBUILD, Request
 from virtoll.agent.turns import LOOK_SECONDS
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 from virtoll.lab import interrupts
+from virtoll.runfolder.record import Record
 
 
 def test_a_request_is_one_line_and_its_answer_is_what_is_ok(played: Played) -> None:
@@ -55,7 +56,7 @@ def test_a_typed_request_has_a_typed_reply(played: Played) -> None:
     played.say(answer(1, **clocks), answer(2, realtime_ns="late"))
     agent = session()
     assert agent.ask(ClocksRequest()) == ClocksReply(**clocks)
-    with refused("it", "'clocks'", "realtime_ns", "'late'", error=ProtocolError):
+    with refused("it", "'clocks'", "realtime_ns", "int", "str", error=ProtocolError):
         agent.ask(ClocksRequest())
     with refused("it", "'clocks'", "7 s", error=GuestDied):
         agent.ask(ClocksRequest(), 7.0)
@@ -178,7 +179,7 @@ def test_what_a_terminal_says_is_kept_as_it_came(played: Played) -> None:
     assert isinstance(ended, TerminalExit)
     assert (output.data, ended.status, ended.signal) == (b"hi", 3, None)
     played.say(line({"event": "terminal", "data": 7}), line({"event": "terminal-exit", "status": 3}))
-    with refused("it", "terminal", "data", 7, "base64", error=ProtocolError):
+    with refused("it", "terminal", "data", "bytes", "int", error=ProtocolError):
         agent.pump(1)
     with refused("it", "terminal", "signal", error=ProtocolError):
         agent.pump(1)
@@ -340,7 +341,7 @@ class Model(AgentModel):
         self.channel_marks = deque()
         self.ended = False
 
-    def answer(self, request: Request[Message]) -> Message:
+    def answer(self, request: Request[Record]) -> Record:
         if isinstance(request, ShutdownRequest):
             return Done()
         return HelloReply(protocol=3)
@@ -349,7 +350,7 @@ class Model(AgentModel):
 def test_a_models_answer_is_checked_as_a_real_agents() -> None:
     model = Model()
     assert model.ask(ShutdownRequest()) == Done()
-    with refused("model", "'clocks'", "realtime_ns", error=ProtocolError):
+    with refused("model", "'clocks'", "protocol", error=ProtocolError):
         model.ask(ClocksRequest(), 1.0)
     assert not model.ended
     model.close()

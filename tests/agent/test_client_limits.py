@@ -14,7 +14,7 @@ from tests.support.played_channel import READY, WRITER, Played, answer, line, se
 from virtoll.agent import client
 from virtoll.agent.client import AgentClient
 from virtoll.agent.lines import PORTION_BYTES
-from virtoll.agent.messages import REBUILD
+from virtoll.agent.request import REBUILD
 from virtoll.errors import GuestDied, GuestNotReady, ProtocolError
 
 

@@ -33,9 +33,9 @@ def test_a_found_guest_is_asked_for_all_but_forwarding() -> None:
     wanted = network_request(plan_links(0))
     with asked:
         agent.ask(wanted)
-        assert json.loads(asked.readline()) == {"id": 1, "op": "network", **wanted.to_json(), "ip_forward": None}
+        assert json.loads(asked.readline()) == {"id": 1, **wanted.replace(ip_forward=None).to_json()}
         agent.ask(without_vlans(plan_links(0)))
-        assert json.loads(asked.readline())["ip_forward"] is None
+        assert "ip_forward" not in json.loads(asked.readline())
         assert agent.ask(ClocksRequest()).to_json() == recorded_reply("clocks")
         assert json.loads(asked.readline()) == {"id": 3, "op": "clocks"}
         agent.close()
@@ -57,6 +57,6 @@ def test_a_found_guest_is_asked_for_nothing_that_is_not_put_back(ip_version: Lit
 def test_an_answer_that_is_not_the_operations_names_the_field() -> None:
     agent, asked = found_agent([{"interfaces": [{"name": "eth0", "mac": 7}]}])
     with asked:
-        with refused("a found guest", "'network'", "interfaces.0.mac", 7, error=ProtocolError):
+        with refused("a found guest", "'network'", "interfaces[0].mac", "int", error=ProtocolError):
             agent.ask(network_request(plan_links(0)))
         agent.close()

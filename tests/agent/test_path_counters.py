@@ -10,13 +10,11 @@ import pytest
 from tests.support.agents import processor_times
 
 from virtoll.agent.client import AgentModel, ChannelMark
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.counters import (
     CountersReply,
     CountersRequest,
     InterfaceCounters,
     QueueDiscipline,
-    Softnet,
 )
 from virtoll.agent.path_counters import (
     CounterSnapshot,
@@ -25,9 +23,12 @@ from virtoll.agent.path_counters import (
     read_counters,
     surroundings,
 )
+from virtoll.agent.request import Request
 from virtoll.errors import AgentError
 from virtoll.lab.attachments import EndpointInterfaces
 from virtoll.lab.network import GuestNetwork, plan_links
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.traffic_records import Hop, KernelCounters, KernelSpan, Softnet, Surroundings
 
 
 class Counting(AgentModel):
@@ -39,7 +40,7 @@ class Counting(AgentModel):
         self.knows = knows
         self.asked: list[tuple[str, ...]] = []
 
-    def answer(self, request: Request[Message]) -> Message:
+    def answer(self, request: Request[Record]) -> Record:
         assert isinstance(request, CountersRequest)
         self.asked.append(request.interfaces)
         if not self.knows:
@@ -89,7 +90,7 @@ def test_an_interface_has_its_own_counters_its_drivers_and_its_queues() -> None:
         return QueueDiscipline(kind=kind, dropped=dropped, overlimits=10 * dropped, backlog=100 * dropped, root=root)
 
     class Queued(Counting):
-        def answer(self, request: Request[Message]) -> Message:
+        def answer(self, request: Request[Record]) -> Record:
             del request
             queues = (queue("mq", 3, root=True), queue("fq", 1), queue("fq", 4), queue("clsact", 5, root=True))
             found = InterfaceCounters(
@@ -121,7 +122,7 @@ def test_an_interface_has_its_own_counters_its_drivers_and_its_queues() -> None:
     assert agent.asked == [("x", "y")]
 
 
-def told(hops: list[dict[str, object]] | None) -> list[tuple[object, ...]]:
+def told(hops: tuple[Hop, ...] | None) -> list[tuple[object, ...]]:
     """Role, who, interface, direction, source, and how many frames before and after."""
     assert hops is not None
 
@@ -129,7 +130,7 @@ def told(hops: list[dict[str, object]] | None) -> list[tuple[object, ...]]:
         return None if counters is None else sum(counters.values())
 
     keys = ("role", "where", "interface", "direction", "source")
-    return [(*(hop[key] for key in keys), count(hop["before"]), count(hop["after"])) for hop in hops]
+    return [(*(getattr(hop, key) for key in keys), count(hop.before), count(hop.after)) for hop in hops]
 
 
 def test_a_lab_with_bridges_and_routers_is_read_where_each_interface_is() -> None:
@@ -311,26 +312,22 @@ def test_counters_that_are_zero_in_both_readings_are_left_out(
     )
     hops = reader.hops(first, last, 1)
     assert hops is not None
-    (found,) = (hop for hop in hops if hop["role"] == "guest-in")
-    assert (found["before"], found["after"]) == kept
+    (found,) = (hop for hop in hops if hop.role == "guest-in")
+    assert (found.before, found.after) == kept
 
 
 def test_what_belongs_to_no_interface_is_of_the_host_and_of_the_guest() -> None:
     processor = processor_times()
     host = CountersReply(interfaces=(), softnet=(Softnet(cpu=0),), snmp={"Ip": {"InReceives": 1}})
-    guest = host.but(snmp6={"Ip6InReceives": 2}, processors=(processor,))
+    guest = host.replace(snmp6={"Ip6InReceives": 2}, processors=(processor,))
     none, both = CounterSnapshot({}, {}), CounterSnapshot({}, {"peer": host, "guest": guest})
     alone = CounterSnapshot({}, {"guest": guest})
-    read = guest.to_json()
-    of_guest = {key: read[key] for key in ("softnet", "snmp", "snmp6", "processors")}
-    of_host = {"softnet": [{"cpu": 0}]}
-    assert surroundings(both, both) == {
-        "host": {"before": of_host, "after": of_host},
-        "guest": {"before": of_guest, "after": of_guest},
-    }
-    assert surroundings(both, alone) == {"host": None, "guest": {"before": of_guest, "after": of_guest}}
-    assert surroundings(alone, both) == {"host": None, "guest": {"before": of_guest, "after": of_guest}}
+    of_guest = KernelCounters(guest.softnet, guest.snmp, guest.snmp6, guest.processors)
+    of_host = KernelCounters(host.softnet)
+    span = KernelSpan(of_guest, of_guest)
+    assert surroundings(both, both) == Surroundings(KernelSpan(of_host, of_host), span)
+    assert surroundings(both, alone) == surroundings(alone, both) == Surroundings(None, span)
     assert surroundings(none, both) is None
-    older = CounterSnapshot({}, {"guest": CountersReply(interfaces=())})
-    unknown = dict.fromkeys(("softnet", "snmp", "snmp6", "processors"))
-    assert surroundings(older, older) == {"host": None, "guest": {"before": unknown, "after": unknown}}
+    unread = CounterSnapshot({}, {"guest": CountersReply(interfaces=())})
+    nothing = KernelCounters()
+    assert surroundings(unread, unread) == Surroundings(None, KernelSpan(nothing, nothing))

@@ -13,14 +13,14 @@ from tests.support.agents import OperationAgent
 from tests.support.facts import assert_facts, refused
 
 from virtoll.agent.client import ChannelMark
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import MarkLink, RunRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
+from virtoll.agent.request import Request
 from virtoll.agent.timekeeper import PAUSE_NS, Timekeeper, await_path, time_outside
 from virtoll.errors import GuestError
 from virtoll.lab.network import plan_links
-from virtoll.runfolder.records import Clock, duration_ns
-from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.records import Marks, duration_ns
 
 IDENTIFIER = 23
 MARKS = plan_links(0).marks
@@ -74,7 +74,7 @@ def peer(lost: int = 0, step_ns: int = 0, round_trips: tuple[list[int], list[int
     return Peer(lost, step_ns, round_trips)
 
 
-def marks_of(request: Request[Message]) -> MarkLink | None:
+def marks_of(request: Request[Record]) -> MarkLink | None:
     """Where the marks of a job were to go."""
     return request.marks if isinstance(request, RunRequest) else None
 
@@ -89,14 +89,16 @@ def test_marks_on_the_link_are_what_counts() -> None:
     by = peer()
     job = timed(guest(), by)
     assert job.problem is None
-    assert job.clock["method"] == "icmp"
-    assert job.clock["marks"] == {"start_ns": 100, "end_ns": 2_000_000_100}
-    assert job.clock["channel_marks"]["end_ns"] - job.clock["channel_marks"]["start_ns"] == 1_500_000_000
-    assert job.clock["realtime_step_ns"] == 0
-    assert job.clock["path_delay_before_ns"] == [20, 30]
-    assert job.clock["path_delay_after_ns"] == [25, 40]
-    assert job.clock["error_estimate_ns"] == 500_000_000, "the marks differ by more than any round trip"
-    assert job.clock["guest"]["end_monotonic_ns"] == 1_000_000_005
+    assert job.clock.method == "icmp"
+    assert job.clock.marks == Marks(100, 2_000_000_100)
+    assert job.clock.channel_marks is not None
+    assert job.clock.channel_marks.end_ns - job.clock.channel_marks.start_ns == 1_500_000_000
+    assert job.clock.realtime_step_ns == 0
+    assert job.clock.path_delay_before_ns == (20, 30)
+    assert job.clock.path_delay_after_ns == (25, 40)
+    assert job.clock.error_estimate_ns == 500_000_000, "the marks differ by more than any round trip"
+    assert job.clock.guest is not None
+    assert job.clock.guest.end_monotonic_ns == 1_000_000_005
     assert (job.result, job.check) == ({"digits": 3}, "23")
     assert by.operations() == ["timekeeper-start", "path-delay", "marks", "path-delay"]
 
@@ -104,14 +106,8 @@ def test_marks_on_the_link_are_what_counts() -> None:
 def test_the_pause_after_the_start_mark_is_stored_and_comes_off() -> None:
     """As a share: the guest's clock runs at half the speed of the outside one."""
     job = timed(guest(pause_ns=10_000_000), peer())
-    assert job.clock["guest"]["pause_ns"] == 10_000_000
-    assert duration_ns(parse_record(Clock, whole_clock(job.clock))) == 1_980_000_000
-
-
-def whole_clock(clock: dict[str, Any]) -> dict[str, Any]:
-    """A clock block with what this guest leaves out."""
-    rest = {"start_realtime_ns": 0, "end_realtime_ns": 0, "user_cpu_ns": 0, "system_cpu_ns": 0}
-    return {**clock, "guest": {**rest, **clock["guest"]}}
+    assert job.clock.guest.pause_ns == 10_000_000
+    assert duration_ns(job.clock) == 1_980_000_000
 
 
 def test_a_mark_names_its_link_and_each_job_has_sequences_of_its_own() -> None:
@@ -139,7 +135,7 @@ def test_a_mark_names_its_link_and_each_job_has_sequences_of_its_own() -> None:
 @pytest.mark.parametrize("lost", [1, 2])
 def test_a_lost_mark_is_a_problem_and_no_duration(lost: int) -> None:
     job = timed(guest(), peer(lost=lost))
-    assert job.clock["marks"] is None
+    assert job.clock.marks is None
     assert_facts(job.problem, "mark", "duration")
 
 
@@ -147,13 +143,13 @@ def test_a_lost_mark_is_a_problem_and_no_duration(lost: int) -> None:
 def test_a_path_that_does_not_answer_is_a_problem(round_trips: tuple[list[int], list[int]]) -> None:
     job = timed(guest(), peer(round_trips=round_trips))
     assert_facts(job.problem, "echo", "error")
-    assert job.clock["error_estimate_ns"] == (500_000_000 if any(round_trips) else None)
+    assert job.clock.error_estimate_ns == (500_000_000 if any(round_trips) else None)
 
 
 @pytest.mark.parametrize(("step", "stored"), [(0, 0), (999_999, 0), (1_000_000, 1_000_000), (-(10**9), -(10**9))])
 def test_a_step_of_the_outside_clock_is_stored(step: int, stored: int) -> None:
-    assert timed(guest(), peer(step_ns=step)).clock["realtime_step_ns"] == stored
-    assert timed(guest(step_ns=step), peer(), link=False).clock["realtime_step_ns"] == stored
+    assert timed(guest(), peer(step_ns=step)).clock.realtime_step_ns == stored
+    assert timed(guest(step_ns=step), peer(), link=False).clock.realtime_step_ns == stored
 
 
 def test_without_a_link_the_channel_does() -> None:
@@ -161,19 +157,19 @@ def test_without_a_link_the_channel_does() -> None:
     before = time.monotonic_ns()
     job = timed(guest(), by, link=False)
     assert job.problem is None
-    assert job.clock["method"] == "channel"
-    assert job.clock["marks"] == job.clock["channel_marks"]
-    assert job.clock["marks"]["end_ns"] - job.clock["marks"]["start_ns"] == 1_500_000_000
-    delays = job.clock["path_delay_before_ns"] + job.clock["path_delay_after_ns"]
+    assert job.clock.method == "channel"
+    assert job.clock.marks == job.clock.channel_marks
+    assert job.clock.marks.end_ns - job.clock.marks.start_ns == 1_500_000_000
+    delays = job.clock.path_delay_before_ns + job.clock.path_delay_after_ns
     assert all(0 < delay <= time.monotonic_ns() - before for delay in delays)
-    assert job.clock["error_estimate_ns"] == max(delays)
+    assert job.clock.error_estimate_ns == max(delays)
     assert by.asked == []
 
 
 @pytest.mark.parametrize("edges", [(), ("start",), ("end",)])
 def test_without_both_marks_on_the_channel_there_is_no_duration(edges: tuple[str, ...]) -> None:
     job = timed(guest(edges=edges), peer(), link=False)
-    assert job.clock["marks"] is None
+    assert job.clock.marks is None
     assert_facts(job.problem, "mark", "duration")
 
 
@@ -186,10 +182,10 @@ def test_marks_that_the_channel_brings_together_are_no_duration(step: int, apart
     """
     job = timed(guest(apart_ns=apart, step_ns=step, pause_ns=10_000_000), peer(), link=False)
     assert_facts(job.problem, "both marks", "duration")
-    assert job.clock["channel_marks"] is not None, "what arrived is stored"
+    assert job.clock.channel_marks is not None, "what arrived is stored"
     beside = timed(guest(apart_ns=apart, step_ns=step), peer())
     assert beside.problem is None
-    assert beside.clock["error_estimate_ns"] == 2_000_000_000 - apart
+    assert beside.clock.error_estimate_ns == 2_000_000_000 - apart
     longer = timed(guest(apart_ns=5_000_001, step_ns=step, pause_ns=10_000_000), peer(), link=False)
     assert longer.problem is None
 
@@ -222,8 +218,8 @@ def test_marks_of_an_earlier_job_are_none_of_this_one() -> None:
     of = guest(edges=())
     of.channel_marks.extend(ChannelMark(edge, 10**18, 10**9) for edge in ("start", "end"))
     job = timed(of, peer(), link=False)
-    assert (job.clock["marks"], job.clock["realtime_step_ns"]) == (None, 0)
-    assert timed(guest(), peer(lost=1)).clock["realtime_step_ns"] == 0
+    assert (job.clock.marks, job.clock.realtime_step_ns) == (None, 0)
+    assert timed(guest(), peer(lost=1)).clock.realtime_step_ns == 0
 
 
 @pytest.mark.parametrize(
@@ -241,7 +237,7 @@ def test_the_error_is_the_largest_round_trip_or_the_marks_difference(
     channel: dict[str, Any], lost: int, round_trips: tuple[list[int], list[int]], estimate: int
 ) -> None:
     job = timed(guest(**channel), peer(lost=lost, round_trips=round_trips))
-    assert job.clock["error_estimate_ns"] == estimate
+    assert job.clock.error_estimate_ns == estimate
 
 
 class Line:
@@ -293,8 +289,9 @@ def test_a_job_outside_the_guest_has_no_pause_and_no_guests_clock() -> None:
     assert of.asked[10] == RunRequest(job="program", parameters={"argv": ["true"]}, marks=None, pause_ns=0)
     assert of.deadlines[10] == 9.0
     assert events == ["own begins", "own ends"]
-    assert (job.clock["method"], job.clock["guest"], job.problem) == ("channel", None, None)
-    assert job.clock["marks"]["end_ns"] - job.clock["marks"]["start_ns"] == 1_500_000_000
+    assert (job.clock.method, job.clock.guest, job.problem) == ("channel", None, None)
+    assert job.clock.marks is not None
+    assert job.clock.marks.end_ns - job.clock.marks.start_ns == 1_500_000_000
     assert (job.result, job.check) == ({"digits": 3}, "23")
 
 

@@ -90,8 +90,8 @@ def test_a_counter_of_pause_frames_stays_at_zero_and_others_go() -> None:
     reading = CounterSnapshot({"lab": {entry: counters}}, {})
     hops = reader.hops(reading, reading, 1)
     assert hops is not None
-    (found,) = (hop for hop in hops if hop["role"] == "entry")
-    assert found["before"] == found["after"] == {"driver_tx_flow_control_xoff": 0, "rx_packets": 4}
+    (found,) = (hop for hop in hops if hop.role == "entry")
+    assert found.before == found.after == {"driver_tx_flow_control_xoff": 0, "rx_packets": 4}
 
 
 def test_a_guest_that_dies_at_a_reading_is_a_dead_guest() -> None:

@@ -89,7 +89,7 @@ def test_page_tables_and_methods_have_the_hosts(several: Path) -> None:
     document = report_document(analysis, (), several, several / "index.html", ())
     assert [one["blocks"] for one in document["run"]["hosts"]][3] == [4, 10, 16, 22]
     assert document["hosts"] == tables["hosts"]
-    assert document["run"]["merged"]["missing"] == ()
+    assert document["run"]["merged"]["missing"] == []
     json.dumps(document)
     assert_facts(host_words(analysis), 6)
     methods = " ".join(sentence for _, said in methods_of(analysis).paragraphs for sentence in said)

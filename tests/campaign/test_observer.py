@@ -13,14 +13,15 @@ from tests.support.experiments import fake
 from tests.support.facts import assert_facts, refused
 from tests.support.model_runs import measured
 
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.jobs import RunRequest
+from virtoll.agent.request import Request
 from virtoll.campaign.observer import Observer
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeAgent, FakePeer
 from virtoll.report.build import load
 from virtoll.report.headline import observer_line
+from virtoll.runfolder.record import Record
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
 
@@ -46,7 +47,7 @@ def test_a_controller_that_works_while_a_guest_is_measured_shows(
     """CPU time that is burnt between request and answer is in the interval; what is burnt outside is not."""
     answer = FakeAgent.answer
 
-    def busy(agent: FakeAgent, request: Request[Message]) -> Message:
+    def busy(agent: FakeAgent, request: Request[Record]) -> Record:
         if isinstance(request, RunRequest):
             burn()
         return answer(agent, request)
@@ -82,7 +83,7 @@ def test_counters_can_be_switched_off_and_are_compared(tmp_path: Path, monkeypat
     for kind in (FakeAgent, FakePeer):
         answer = kind.answer
 
-        def counting(agent: Any, request: Request[Message], answer: Any = answer) -> Message:
+        def counting(agent: Any, request: Request[Record], answer: Any = answer) -> Record:
             if isinstance(request, CountersRequest) and request.interfaces != ("lo",):
                 asked.append("counters")
                 agent.world.wire.cost = 1.25  # what the counters cost
@@ -117,7 +118,7 @@ def test_counters_can_be_switched_off_and_are_compared(tmp_path: Path, monkeypat
 def test_old_records_have_no_cost_of_zero(tmp_path: Path) -> None:
     data = run(tmp_path / "run", platforms=[fake("model")])
     assert all(trial.observer for trial in RunFolder.open(tmp_path / "run").trials())
-    old = replace(data, trials=tuple(replace(trial, observer=None) for trial in data.trials))
+    old = replace(data, trials=tuple(trial.replace(observer=None) for trial in data.trials))
     analysis: Analysis = analyse(old)
     assert analysis.observer is None
     assert observer_line(analysis) == ""

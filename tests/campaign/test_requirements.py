@@ -28,6 +28,7 @@ from virtoll.platforms.base import GuestRequest, Platform, Probe
 from virtoll.platforms.fake.driver import Fake, FakeGuest, FakeParameters
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import KernelSettings
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import FEATURES, Needs
@@ -124,7 +125,7 @@ def test_a_setting_that_its_kernel_lacks_skips_its_trials(monkeypatch: pytest.Mo
     assert statuses == {("model", "ok"), ("set-model", "ok"), ("set-hpet", "skipped")}
     assert_reasons({one.platform: one.reason for one in folder.trials()}, {"set-hpet": ["clocksource", "'hpet'"]})
     boot, *_ = (one for one in folder.boots() if one.status != "ok")
-    assert (boot.platform, (boot.facts or {})["clock_source"]) == ("set-hpet", "model")
+    assert (boot.platform, (boot.facts or Facts()).clock_source) == ("set-hpet", "model")
     assert_facts(boot.reason or "", "clocksource", "'model'", "'hpet'")
 
 

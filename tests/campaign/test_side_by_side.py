@@ -16,7 +16,7 @@ from tests.support.facts import Fact, assert_facts, missing_facts, refused
 from tests.support.model_runs import run as run_models
 
 from virtoll.agent.operations.network import NetworkRequest
-from virtoll.agent.operations.traffic import ArrivedSource, Destinations, TrafficReply
+from virtoll.agent.operations.traffic import Destinations
 from virtoll.campaign.live_guest import LiveGuest
 from virtoll.campaign.preview import estimate, plan_of
 from virtoll.errors import AgentError, UsageError
@@ -26,6 +26,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.report.build import build_report, load
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.traffic_records import SinkCounts, TrafficReply
 from virtoll.stats.analysis import analyse
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import DataDirectory, Needs
@@ -233,20 +234,20 @@ def test_a_guest_of_which_nothing_arrived_did_not_share_the_link() -> None:
     """Else its rate would be zero, and the most uneven sharing of all would be a result."""
     one = TrafficReply.from_json(recorded_reply("traffic"))
     sent, arrived = one.sources[0], one.sink.per_source[0]
-    lost = arrived.but(
+    lost = arrived.replace(
         forwarded_frames=0,
         lost_frames=sent.offered_frames,
         first_received_monotonic_ns=None,
         last_received_monotonic_ns=None,
     )
 
-    def of(*sources: ArrivedSource) -> TrafficReply:
-        return one.but(sources=(sent,) * len(sources), sink=one.sink.but(per_source=sources))
+    def of(*sources: SinkCounts) -> TrafficReply:
+        return one.replace(sources=(sent,) * len(sources), sink=one.sink.replace(per_source=sources))
 
     assert_facts(apart(of(arrived, lost, arrived), None) or "", "guest 2 of 3")
     assert apart(of(arrived, arrived), 1.0) is None
     assert_facts(apart(of(arrived, arrived), 0.4) or "", "40%", "duration_milliseconds")
-    silent = one.but(sources=(sent.but(offered_frames=0),) * 2, sink=one.sink.but(per_source=(lost, lost)))
+    silent = one.replace(sources=(sent.replace(offered_frames=0),) * 2, sink=one.sink.replace(per_source=(lost, lost)))
     assert apart(silent, None) is None, "nobody sent"
 
 

@@ -22,6 +22,7 @@ from virtoll.campaign.requirements import guests_side_by_side, memory_at_once, w
 from virtoll.experiment.model import Experiment
 from virtoll.report.build import load
 from virtoll.runfolder.conditions import Affinity
+from virtoll.runfolder.facts import Facts
 from virtoll.stats.analysis import analyse
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -203,7 +204,7 @@ def test_real_guests_side_by_side_are_on_their_cpus(tmp_path: Path) -> None:
         boot = boots[trial.boot or ""]
         pinned = () if affinity == "unpinned" else cpus[:1]
         assert (boot.requested and boot.requested.cpus, boot.fatal) == (pinned, ())
-        assert (boot.facts or {})["cpus_allowed"] == len(pinned or cpus)
+        assert (boot.facts or Facts()).cpus_allowed == len(pinned or cpus)
         assert boot.forwarding is not None
         assert (boot.forwarding.cpus, boot.forwarding.reason) == (None if unseen else pinned or cpus, unseen)
     others = Counter(boot.requested and boot.requested.cpus for boot in folder.boots() if boot.instance > 0)

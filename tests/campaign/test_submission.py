@@ -27,7 +27,6 @@ from virtoll.lab.inside import wait_until
 from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord
 from virtoll.runfolder.jsonlines import replace
 from virtoll.runfolder.overview import state_now
-from virtoll.runfolder.store import to_json
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -144,7 +143,7 @@ def begun_campaign(folder: Path, **changed: Any) -> Path:
     (into / "slurm").mkdir()
     (into / "experiment.yaml").write_bytes(file.read_bytes())
     replace(into / "slurm/submission.json", {"nodes": 2, "selection": {}})
-    replace(into / "slurm/array-1.json", to_json(ArrayRecord("virtoll-x-1", ((1, 1), (2, 2)), "7")))
+    replace(into / "slurm/array-1.json", ArrayRecord("virtoll-x-1", ((1, 1), (2, 2)), "7").to_json())
     return into
 
 

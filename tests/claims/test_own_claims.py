@@ -19,7 +19,7 @@ from tests.support.repository import ROOT
 
 from virtoll.claims import Outcome, load_claims, parse_claims, published_claims
 from virtoll.claims.names import unknown_name
-from virtoll.cli.runs import claimed_names
+from virtoll.cli.claims import claimed_names
 from virtoll.errors import UsageError
 from virtoll.reference.published import published_values
 

@@ -145,9 +145,9 @@ def with_cpu_use(trial: TrialRecord) -> TrialRecord:
     """The same, with half of each virtual CPU used for 10 s."""
     assert trial.scale is not None
     used = int(5e9 * trial.scale.vcpus)
-    first, last = (CpuReading(at, (replace(IDLE, cpu_ns=ns),), {}) for at, ns in ((0, 0), (10**10, used)))
+    first, last = (CpuReading(at, (IDLE.replace(cpu_ns=ns),), {}) for at, ns in ((0, 0), (10**10, used)))
     cpu = HostCpu(first, last, (CpuSpan(first, last),))
-    return replace(trial, members=tuple(replace(one, host_cpu=cpu) for one in trial.members))
+    return trial.replace(members=tuple(one.replace(host_cpu=cpu) for one in trial.members))
 
 
 KERNELS = ("copy", "scale", "add", "triad")

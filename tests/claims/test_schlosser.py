@@ -118,7 +118,7 @@ def on_cpus_of_others(run: RunData, who: str, forwarding: Forwarding) -> RunData
     return replace(
         run,
         boots=tuple(
-            replace(one, forwarding=forwarding) if (one.platform == "native") == (who == "native") else one
+            one.replace(forwarding=forwarding) if (one.platform == "native") == (who == "native") else one
             for one in run.boots
         ),
     )
@@ -159,10 +159,9 @@ def test_frames_that_the_first_interface_refuses_are_lost_if_it_receives(
     """As many frames as it took in; else the sender waits for it, and sends them again."""
     run = run_with("68 kvm 570", OFFERED)
     trials = [
-        replace(
-            trial,
+        trial.replace(
             points=tuple(
-                replace(point, sources=tuple(replace(one, refused_frames=one.offered_frames) for one in point.sources))
+                point.replace(sources=tuple(one.replace(refused_frames=one.offered_frames) for one in point.sources))
                 for point in trial.points or ()
             ),
         )
@@ -176,7 +175,7 @@ def test_frames_that_the_first_interface_refuses_are_lost_if_it_receives(
 
 def test_one_that_forwards_on_the_senders_core_leaves_others_to_refute() -> None:
     run = run_with("1504 native 1000 netns 1000 kvm 600")
-    boots = [replace(one, forwarding=SENDERS if one.platform == "netns" else None) for one in run.boots]
+    boots = [one.replace(forwarding=SENDERS if one.platform == "netns" else None) for one in run.boots]
     found = judged("S01", replace(run, boots=tuple(boots)))
     assert found.outcome is NO
     assert [(one.platform, one.outcome) for one in findings(found)] == [("netns", OPEN), ("kvm", NO)]

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from virtoll.campaign.preview import catalogue
-from virtoll.claims.model import NOTHING, Against, Compared
 from virtoll.claims.paper_figures import figures_of_study
 from virtoll.claims.published_rows import questions
-from virtoll.claims.readings import VCPUS, Cell
-
-# A plan has cells and no manifest: `sides_of`, which asks for both, is used by its parts.
-from virtoll.claims.sides import _listed, _selected, _where_of_the_others
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.plan import Trial, make_plan
@@ -22,6 +17,11 @@ from virtoll.experiment.selection import Selection
 from virtoll.reference.published import load_study, study_names
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
+from virtoll.stats.compared import NOTHING, Against, Compared
+from virtoll.stats.readings import VCPUS, Cell
+
+# A plan has cells and no manifest: `sides_of`, which asks for both, is used by its parts.
+from virtoll.stats.sides import _listed, _selected, _where_of_the_others
 from virtoll.stats.values import Task
 
 ANY = MetricRecord("any", "duration", "ns", better="lower", source="marks", title="Duration", resource="cpu")

@@ -27,8 +27,8 @@ from tests.support.made_up_run import Made, made_up_run
 from tests.support.repository import ROOT
 
 import virtoll
+from virtoll.api.dataset import gather
 from virtoll.cli import app
-from virtoll.cli.dataset import gather
 from virtoll.errors import UsageError
 from virtoll.report.dataset import kept as kept_module
 from virtoll.report.dataset.query import Sources, query
@@ -43,7 +43,7 @@ def write(folder: Path, name: str, value: float = 3e7) -> Path:
     """A run of two platforms and three blocks."""
     made = [Made(one, "superpi", {}, value * factor) for one, factor in (("native", 1), ("runc", 2))]
     data = made_up_run({"native": {}, "runc": {}}, made, blocks=3)
-    return write_run(folder / name, replace(data, manifest=replace(data.manifest, run=name)))
+    return write_run(folder / name, replace(data, manifest=data.manifest.replace(run=name)))
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.support.repository import ROOT, load_tool
 
 from virtoll.advise.gate import parse_threshold
 from virtoll.advise.need import parse_needs
-from virtoll.cli.needs import known_workloads
+from virtoll.api.needs import known_workloads
 
 drawings: ModuleType = load_tool("drawings")
 images: ModuleType = load_tool("images")

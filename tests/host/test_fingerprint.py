@@ -17,7 +17,7 @@ from virtoll.host.fingerprint import describe_host
 from virtoll.host.fitness import FitnessSampler
 from virtoll.lab.disks import DISKS
 from virtoll.runfolder.records import FitnessRecord, Pressure
-from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.store import parse_record
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
@@ -86,7 +86,7 @@ def test_a_sample_has_each_number_from_its_file(tree: Path) -> None:
 
 
 def test_what_the_host_does_not_offer_is_null(tmp_path: Path) -> None:
-    known = {key for key, value in to_json(sample(tmp_path)).items() if value is not None}
+    known = {key for key, value in sample(tmp_path).to_json().items() if value is not None}
     assert known == {"monotonic_ns", "realtime_ns", "kernel_messages"}
 
 
@@ -102,7 +102,7 @@ def test_a_sensor_that_cannot_be_read_is_left_out(tree: Path) -> None:
 
 def test_a_sample_is_read_from_the_run_folder_as_it_was_taken(tree: Path) -> None:
     record = sample(tree)
-    assert parse_record(FitnessRecord, to_json(record)) == record
+    assert parse_record(FitnessRecord, record.to_json()) == record
 
 
 def test_kernel_messages_are_the_new_ones_only(tree: Path) -> None:
@@ -193,7 +193,7 @@ def test_this_host_can_be_sampled(watch: Watch) -> None:
         assert watch.other == []
     assert record.busy_ns
     assert record.memory_available_bytes
-    assert parse_record(FitnessRecord, to_json(record)) == record
+    assert parse_record(FitnessRecord, record.to_json()) == record
 
 
 def test_the_block_names_what_the_files_say(tree: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from virtoll import units
+from virtoll.system.printable import printable
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_an_axis_has_one_unit_for_all_its_values(largest: float, unit: str, scal
 
 
 def test_what_would_steer_a_terminal_is_written_out() -> None:
-    assert units.printable("a\x1b[31mb\x07\u202e\u00e9漢\u00a0†\n") == "a\\x1b[31mb\\x07\\u202eé漢\u00a0†\n"
+    assert printable("a\x1b[31mb\x07\u202e\u00e9漢\u00a0†\n") == "a\\x1b[31mb\\x07\\u202eé漢\u00a0†\n"
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def forwards_where_it_should(data: RunData, place: Playground) -> None:
 def processed(point: Point, cpu: int) -> int:
     """Frames that a CPU of the host took in from a queue while the point lasted."""
     assert point.surroundings is not None
-    readings = point.surroundings.host or {}
+    assert point.surroundings.host is not None
     before, after = (
-        next(int(one["processed"]) for one in readings[when]["softnet"] if one["cpu"] == cpu)
-        for when in ("before", "after")
+        next(line.processed or 0 for line in reading.softnet or () if line.cpu == cpu)
+        for reading in (point.surroundings.host.before, point.surroundings.host.after)
     )
     return after - before
 

@@ -33,8 +33,8 @@ def test_every_frame_arrives_at_the_other_end_and_at_no_other(live: Connected, b
     wanted = ForwardParameters.model_validate({"directions": "both", "backend": backend, "sink": sink})
     point = Forward(wanted).point(live.bench, RATE)
     assert unbalanced([point]) is None
-    assert len(point.traffic.sources) == len(point.traffic.sink.per_source) == 2
-    for sent, arrived in zip(point.traffic.sources, point.traffic.sink.per_source, strict=True):
+    assert len(point.sources) == len(point.sink.per_source) == 2
+    for sent, arrived in zip(point.sources, point.sink.per_source, strict=True):
         assert arrived.forwarded_frames == sent.offered_frames > 0
         assert arrived.duplicate_frames == arrived.reordered_frames == 0
 
@@ -44,9 +44,9 @@ def test_flat_out_the_books_of_both_directions_balance(live: Connected) -> None:
     assert measured.problem is None
     assert measured.points is not None
     assert measured.points[-1].intended_rate_frames_per_second is None
-    assert all(one.forwarded_frames for one in measured.points[-1].traffic.sink.per_source)
+    assert all(one.forwarded_frames for one in measured.points[-1].sink.per_source)
     for metered in measured.cpu_points or ():
-        assert len(metered.traffic.sources) == 2
+        assert len(metered.sources) == 2
 
 
 def test_the_search_gives_each_direction_half_of_the_load(live: Connected) -> None:

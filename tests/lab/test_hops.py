@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 from tests.support import guests
 from tests.support.facts import assert_facts
 from tests.support.guests import Connected
@@ -108,7 +107,7 @@ def brief_drain(monkeypatch: pytest.MonkeyPatch) -> None:
 def point(live: Connected, rate: float = 2000.0, size: int = 64, milliseconds: int = 50, **shape: Any) -> Point:
     """Many times what a harm takes, and so few that they are sent however late (``guests.HELD_FRAMES``)."""
     wanted = ForwardParameters(frame_size_bytes=size, point_milliseconds=milliseconds, **shape)
-    return TypeAdapter(Point).validate_python(Forward(wanted).point(live.bench, rate).to_json())
+    return Forward(wanted).point(live.bench, rate)
 
 
 def fast_point(live: Connected) -> Point:

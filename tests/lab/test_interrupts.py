@@ -14,7 +14,7 @@ import pytest
 from tests.support.facts import Command, refused
 from tests.support.machine import ENDING_SIGNALS
 
-from virtoll.cli import runs
+from virtoll.cli import measuring
 from virtoll.errors import Interrupted
 from virtoll.lab import interrupts
 from virtoll.lab.interfaces import Interfaces
@@ -112,10 +112,10 @@ def test_a_second_signal_waits_until_the_runs_state_is_stored(
         return True
 
     # No public seam lies between the signal and the state that is stored.
-    monkeypatch.setattr(runs, "_interrupted", store)
+    monkeypatch.setattr(measuring, "_interrupted", store)
     with refused(Command(f"virtoll resume {tmp_path / 'run'}"), error=Interrupted):
         # The same: what runs below it is a lambda here.
-        runs._with_progress(lambda _: signal.raise_signal(number), tmp_path / "run")
+        measuring.with_progress(lambda _: signal.raise_signal(number), tmp_path / "run")
     assert len(stored) == 1
 
 

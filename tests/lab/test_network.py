@@ -13,7 +13,8 @@ from tests.support.namespaces import network_namespace
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab.attachments import Port
-from virtoll.lab.network import GuestNetwork, Network, over_trunks, plan_links
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import GuestNetwork, over_trunks, plan_links
 
 INSIDE_LAB = "links"
 pytestmark = pytest.mark.lab

@@ -26,8 +26,9 @@ def test_a_job_and_a_point_lie_within_what_was_read(run_session: RunSession) -> 
         assert outcome.clock is not None
         (job,) = observer.measured
         passed_ns = job.after.monotonic_ns - job.before.monotonic_ns
-        marks = outcome.clock["channel_marks"]
-        assert passed_ns >= marks["end_ns"] - marks["start_ns"] - outcome.clock["realtime_step_ns"]
+        marks = outcome.clock.channel_marks
+        assert marks is not None
+        assert passed_ns >= marks.end_ns - marks.start_ns - outcome.clock.realtime_step_ns
         assert job.after.controller_cpu_ns > job.before.controller_cpu_ns
         before, after = job.before.agents_cpu_ns["peer"], job.after.agents_cpu_ns["peer"]
         assert before is not None
@@ -39,9 +40,9 @@ def test_a_job_and_a_point_lie_within_what_was_read(run_session: RunSession) -> 
         point = Forward.with_parameters({"point_milliseconds": 20})
         bench = replace(live.bench, hops=replace(live.bench.hops, enabled=False))
         (measured,) = point.warm_up(bench).points or ()
-        assert measured.beside == {"hops": None, "surroundings": None}
+        assert (measured.hops, measured.surroundings) == (None, None)
         assert len(observer.measured) == 1
         (counted,) = point.warm_up(live.bench).points or ()
-        assert counted.beside["hops"]
+        assert counted.hops
     finally:
         live.guest.stop()

@@ -30,7 +30,6 @@ from virtoll.lab.data import SPARED_BYTES, file_system_of
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import Lab, end_process, wait_until
 from virtoll.lab.network import plan_links
-from virtoll.units import size
 
 MIB = 2**20
 SHELL = Connection("a shell", ("bash", "-c"), quoted=True)
@@ -212,9 +211,9 @@ def test_files_there_are_gone_with_the_connection(tmp_path: Path) -> None:
 
 
 def test_files_that_a_host_has_no_room_or_program_for(host: RemoteHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    with refused("a shell", "/var/tmp", size(2**60), size(SPARED_BYTES), error=GuestError):
+    with refused("a shell", "/var/tmp", f"{(2**60) >> 20} MiB", f"{(SPARED_BYTES) >> 20} MiB", error=GuestError):
         host.data_volume("folder", 2**60)
-    with refused("a shell", "/var/tmp", size(2**60 + MIB), error=GuestError):
+    with refused("a shell", "/var/tmp", f"{(2**60 + MIB) >> 20} MiB", error=GuestError):
         host.data_volume("folder", MIB, promised_bytes=2**60)
     monkeypatch.setattr("virtoll.lab.data.MKE2FS", "no-such-program")
     with refused("data disk", "no-such-program", "a shell", "e2fsprogs", error=GuestError):

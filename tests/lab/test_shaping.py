@@ -25,7 +25,8 @@ from virtoll.hosts.undo import Undo
 from virtoll.image.clone import built_agent
 from virtoll.lab.commands import PIPED, ConnectedHost, Connection
 from virtoll.lab.inside import end_process, wait_until
-from virtoll.lab.network import GuestNetwork, Network, over_trunks, plan_links
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import GuestNetwork, over_trunks, plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.platforms.process_guest import connect_stdio
 

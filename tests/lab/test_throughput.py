@@ -6,14 +6,14 @@ import json
 import subprocess
 from collections.abc import Iterator
 
+import msgspec
 import pytest
-from pydantic import TypeAdapter
 from tests.support import guests
 from tests.support.guests import Connected
 
 from virtoll.campaign.session import RunSession
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.conditional_throughput import GoalFound
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.throughput import DELAY_SHARES, Throughput
 
 INSIDE_LAB = "frames"
@@ -54,17 +54,17 @@ def test_the_search_never_goes_past_the_routers_known_capacity(slow_router: Conn
     assert measured.result is not None
     assert measured.points is not None
     for point in measured.points:
-        (sent,), (arrived,) = point.traffic.sources, point.traffic.sink.per_source
+        (sent,), (arrived,) = point.sources, point.sink.per_source
         rate = point.intended_rate_frames_per_second
         if rate is not None and rate > 1.03 * CAPACITY and not sent.unsent_frames:
             assert arrived.lost_frames, f"{rate} frames/s are more than the bucket passes"
-    ndr, pdr = TypeAdapter(tuple[GoalFound, ...]).validate_python(measured.result["goals"])
+    ndr, pdr = msgspec.convert(measured.result["goals"], tuple[GoalFound, ...])
     for goal in (ndr, pdr):
         if goal.lower is None:
             # A generator that does not get its CPU leaves frames unsent at every rate, and says so.
             assert goal.ended == "generator-bound", "nothing was forwarded without loss"
             paced = [point for point in measured.points if point.intended_rate_frames_per_second is not None]
-            assert any(point.traffic.sources[0].unsent_frames for point in paced), "and nothing was left unsent"
+            assert any(point.sources[0].unsent_frames for point in paced), "and nothing was left unsent"
             continue
         assert goal.lower.rate_frames_per_second <= 1.03 * CAPACITY / (1 - goal.loss_ratio)
         assert (goal.upper is None) == (goal.ended == "generator-bound") or goal.ended == "time-limit"
@@ -76,9 +76,9 @@ def test_the_search_never_goes_past_the_routers_known_capacity(slow_router: Conn
         assert [point.intended_rate_frames_per_second for point in delays] == [
             share * pdr.conditional_throughput_frames_per_second for share in DELAY_SHARES
         ]
-        assert all(point.traffic.sink.per_source[0].delay_ns is not None for point in delays)
+        assert all(point.sink.per_source[0].delay_ns is not None for point in delays)
 
 
-def _lost_share(point: MeasuredPoint) -> float:
-    (sent,), (arrived,) = point.traffic.sources, point.traffic.sink.per_source
+def _lost_share(point: Point) -> float:
+    (sent,), (arrived,) = point.sources, point.sink.per_source
     return (sent.unsent_frames + arrived.lost_frames) / sent.intended_frames

@@ -23,7 +23,7 @@ from virtoll.campaign.peer import peer_programs
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
-from virtoll.lab.network import Network
+from virtoll.lab.local_network import Network
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.network_path import addressed

@@ -257,7 +257,7 @@ def test_the_whole_path_runs_by_the_documented_commands(run_session: RunSession,
     guests.assert_forwards(live)
     _, timed = guests.timed_idle(live.bench.timekeeper)
     assert timed.problem is None
-    assert timed.clock["method"] == "icmp"
+    assert timed.clock.method == "icmp"
     live.held.park()
     # A signal reaches a process when that is next on a CPU; before it does anything else.
     wait_until(lambda: products.states() == {"T"}, guests.HANG_SECONDS, "the stop of its processes")

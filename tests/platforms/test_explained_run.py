@@ -76,7 +76,7 @@ def test_a_block_with_every_kind_of_guest_is_ok(every_kind: Path) -> None:
     boots = folder.boots()
     assert {boot.status for boot in boots} == {"ok"}
     assert len(boots) == len({boot.boot for boot in boots}) == len(PLATFORMS) + len(HELD)
-    assert len({boot.facts["agent_sha256"] for boot in boots if boot.facts}) == 1
+    assert len({boot.facts.agent_sha256 for boot in boots if boot.facts}) == 1
     assert folder.state().state == "complete"
     roles = {command.role for command in folder.commands()}
     assert {"network peer", "probe", "guest runc/0", "guest qemu-tcg/0"} <= roles

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 from tests.support import accounting, guests, machine
 from tests.support import guest_contract as contract
 from tests.support.facts import assert_facts, refused
@@ -35,13 +34,11 @@ from virtoll.image.cache import file_digest
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.qemu.driver import QemuGuest
-from virtoll.runfolder.records import Clock, duration_ns
-from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.records import duration_ns
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import BEYOND_THE_GUEST, CHATTER_FRAMES, Owner, locate
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import Forward, ForwardParameters, stream_through
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.traffic import send, unbalanced
 
@@ -152,8 +149,8 @@ def test_a_guest_that_gets_no_cpu_for_a_while_loses_nothing(live: Connected) -> 
         point = _point_without_the_guest(live)
         going_on.result()
     assert unbalanced([point]) is None
-    assert point.traffic.sources[0].offered_frames > 0
-    assert point.traffic.sink.per_source[0].lost_frames == 0
+    assert point.sources[0].offered_frames > 0
+    assert point.sink.per_source[0].lost_frames == 0
 
 
 @on_machines
@@ -162,14 +159,14 @@ def test_a_point_in_which_a_guest_gets_no_cpu_is_no_result(live: Connected) -> N
     live.guest.park()
     point = _point_without_the_guest(live)
     live.guest.resume()
-    offered = point.traffic.sources[0].offered_frames
+    offered = point.sources[0].offered_frames
     assert offered > 0
     assert_facts(unbalanced([point]) or "", offered, "5 s")
     for link in live.bench.network.traffic:
         await_path(live.held.peer, link)
 
 
-def _point_without_the_guest(live: Connected) -> MeasuredPoint:
+def _point_without_the_guest(live: Connected) -> Point:
     """A few frames to a guest that is not asked for anything: it may be parked."""
     wanted = guests.few_frames()
     stream, tag = stream_through(live.bench, wanted), live.bench.next_tag()
@@ -244,9 +241,9 @@ def test_ipv6_and_vlans_are_forwarded_without_loss_or_a_stray_frame(
 def _foreign_frames(live: Connected, wanted: ForwardParameters) -> int:
     """Of a point without loss. A kernel that has IPv6 on asks for routers and reports groups for its first seconds."""
     point = Forward(wanted).point(live.bench, guests.FEW_PER_SECOND)
-    assert point.traffic.sources[0].offered_frames > 0
-    assert point.traffic.sink.per_source[0].lost_frames == 0
-    return point.traffic.sink.foreign_frames
+    assert point.sources[0].offered_frames > 0
+    assert point.sink.per_source[0].lost_frames == 0
+    return point.sink.foreign_frames
 
 
 def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file: Path) -> None:
@@ -256,8 +253,8 @@ def _assert_whole_at_every_size(live: Connected, wanted: ForwardParameters, file
     sizes = [wanted.smallest_frame_bytes, *between, largest]
     request = stream_through(live.bench, wanted).request(wanted, live.bench.next_tag(), 160_000_000, 100.0)
     mix = tuple(MixPart(frame_size_bytes=size, weight=1) for size in sizes)
-    request = request.but(mix=mix, capture=Capture(path=str(file), frames=100))
-    sink = live.bench.peer.sink.ask(TrafficRequest.of(request)).sink
+    request = request.replace(mix=mix, capture=Capture(path=str(file), frames=100))
+    sink = live.bench.peer.sink.ask(TrafficRequest.from_record(request)).sink
     checks = [word for name in ("ip", "udp") for word in ("-o", f"{name}.check_checksum:TRUE")]
     fields = [word for name in ("udp.length", "udp.checksum.status", "_ws.malformed") for word in ("-e", name)]
     reported = subprocess.run(
@@ -286,10 +283,9 @@ def _host_has_vlans() -> bool:
 @on_every_attachment
 def test_a_guest_that_is_overrun_loses_frames_where_its_counters_say(live: Connected) -> None:
     """Flat out: whatever is lost is located, to the frame."""
-    point = Forward(ForwardParameters(point_milliseconds=50)).point(live.bench, None).to_json()
-    read = TypeAdapter(Point).validate_python(point)
-    losses = locate(read)
-    assert sum(loss.frames for loss in losses) == read.sink.per_source[0].lost_frames
+    point = Forward(ForwardParameters(point_milliseconds=50)).point(live.bench, None)
+    losses = locate(point)
+    assert sum(loss.frames for loss in losses) == point.sink.per_source[0].lost_frames
     assert Owner.UNLOCATED not in {loss.owner for loss in losses}
 
 
@@ -310,7 +306,7 @@ def test_bandwidth_is_what_came_by_the_outside_clock(live: Connected, given: dic
     result = guests.assert_right(measured)
     moved_bytes = given["size_bytes"] * given.get("workers", 1)
     assert result["received_bytes"] == moved_bytes
-    took_ns = present(duration_ns(parse_record(Clock, present(measured.clock))))
+    took_ns = present(duration_ns(present(measured.clock)))
     assert result["figures"]["bandwidth"] * took_ns == pytest.approx(2 * moved_bytes * SECOND_NS)
 
 

@@ -33,7 +33,8 @@ from virtoll.image import GuestImage
 from virtoll.image.cache import file_digest, tree_digest
 from virtoll.lab.commands import Connection
 from virtoll.lab.inside import wait_until
-from virtoll.lab.network import GuestNetwork, Network, plan_links
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.nested.machine import FIRST_OWNER
 from virtoll.platforms.process_guest import root_disk
 from virtoll.platforms.qemu.driver import QemuGuest

@@ -23,7 +23,8 @@ from virtoll.campaign.data_directory import DataKeeper
 from virtoll.campaign.peer import peer_programs
 from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
-from virtoll.lab.network import Link, Network, plan_links
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import Link, plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement
@@ -109,8 +110,8 @@ def addresses(run_session: RunSession) -> str:
 def right(measured: Measurement) -> dict[str, Any]:
     """The result of a trial whose answer is right, and whose marks are in order."""
     result = guests.assert_right(measured)
-    marks = present(measured.clock)["marks"]
-    assert marks["end_ns"] > marks["start_ns"]
+    marks = present(present(measured.clock).marks)
+    assert marks.end_ns > marks.start_ns
     return result
 
 
@@ -124,7 +125,7 @@ def exchange(bench: Bench, direction: str) -> None:
             for end in (result["guest"], {**result["other"]["result"], **result["other"]}):
                 each = end.get("connections", [])
                 assert len(each) == (connections if connections > 1 else 0)
-                assert str(end[amount]) == (measured.check or {})["value"]
+                assert str(end[amount]) == present(measured.check).value
                 assert not each or sum(one[amount] for one in each) == end[amount]
 
 
@@ -368,7 +369,7 @@ def pulled_and_pushed(tools: RunSession, pair: tuple[Connected, Connected], dire
     measured = measure(bench_of(tools, pair[0]), "rsync-file", direction=direction, client="peer", peer_files="disk")
     state = right(measured)["peer_state"]
     assert measured.clock is not None
-    assert (measured.clock["method"], measured.clock["guest"]) == ("channel", None)
+    assert (measured.clock.method, measured.clock.guest) == ("channel", None)
     assert state["files"] == (1 if direction == "to-guest" else 0), "what it sends is there; what comes is not yet"
     assert state["page_cache"] == "cold"
     volume = present(tools.site.programs_volume)

@@ -22,6 +22,7 @@ from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestCannot
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
+from virtoll.runfolder.records import Check
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward, ForwardParameters
@@ -74,7 +75,7 @@ def routes(live: Connected) -> int:
 
 def forwarded(done: Measurement, point: int = 0) -> list[tuple[int, int]]:
     """Offered and forwarded frames of each source of a point."""
-    reported = present(done.points)[point].traffic
+    reported = present(done.points)[point]
     counts = {one.source: one.forwarded_frames for one in reported.sink.per_source}
     return [(one.offered_frames, counts[one.source]) for one in reported.sources]
 
@@ -92,7 +93,7 @@ def test_a_table_is_loaded_looked_up_in_and_taken_away(pair: tuple[Connected, Co
     own = Forward(ForwardParameters(routes=5000, destinations=4000, **SWEEP))
     done = guests.measured(own, lambda: live.bench)
     assert done.problem is None
-    assert done.check == {"value": "5000", "expected": "5000", "ok": True}
+    assert done.check == Check("5000", "5000", True)
     # So few that none is lost: what was sent to destinations all over the table came through.
     ((offered, came),) = forwarded(done)
     assert came == offered > 0
@@ -131,7 +132,7 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
     done = Transmitters(wanted).measure(bench)
     assert_all_came(done)
     frames = FEW_IN_A_SECOND["rate_frames_per_second"]
-    assert [one.intended_frames for one in present(done.points)[0].traffic.sources] == [frames, frames]
+    assert [one.intended_frames for one in present(done.points)[0].sources] == [frames, frames]
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +169,7 @@ def test_guests_send_over_one_nic(at_one_nic: tuple[Connected, ...]) -> None:
     assert_all_came(done)
     (point,) = present(done.points)
     assert point.to_json()["shared_link"] is True
-    assert {one.interface for one in point.traffic.interfaces or ()} >= {"pshared"}
+    assert {one.interface for one in point.interfaces or ()} >= {"pshared"}
 
 
 def test_guests_share_a_nic_with_a_rate(at_one_nic: tuple[Connected, ...]) -> None:

@@ -16,7 +16,7 @@ from tests.support.present import present
 from virtoll.campaign.peer import peer_programs
 from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestCannot
-from virtoll.lab.network import Network
+from virtoll.lab.local_network import Network
 from virtoll.platforms import PLATFORMS
 from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS
@@ -91,10 +91,12 @@ def test_they_give_right_answers(run_session: RunSession, kind: str) -> None:
                 continue
             guests.assert_right(measured)
             assert measured.clock is not None
-            marks = measured.clock["marks"]
-            assert marks["end_ns"] > marks["start_ns"]
-            assert measured.clock["error_estimate_ns"] > 0  # with the guest's own reading: its clock error
-            assert measured.clock["guest"]["end_monotonic_ns"] > measured.clock["guest"]["start_monotonic_ns"]
+            marks, guest = measured.clock.marks, measured.clock.guest
+            assert marks is not None
+            assert marks.end_ns > marks.start_ns
+            assert (measured.clock.error_estimate_ns or 0) > 0  # with the guest's own reading: its clock error
+            assert guest is not None
+            assert guest.between_marks_ns > 0
     live.guest.stop()
 
 

@@ -44,7 +44,7 @@ def dead(data: RunData, platform: str) -> RunData:
     """The run in which every trial of a platform failed."""
     ended = "the guest's process ended with 139"
     trials = tuple(
-        replace(one, status="failed", reason=ended, clock=None, result=None, check=None)
+        one.replace(status="failed", reason=ended, clock=None, result=None, check=None)
         if one.platform == platform
         else one
         for one in data.trials
@@ -101,7 +101,7 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ob
     question = {"question": "Is <b>this</b> & \"that\" so? <script>alert('asked')</script>"}
     data = made_up_run(labels, made, blocks=3, experiment=question)
     trials = tuple(
-        replace(one, status="failed", reason=f"ended by {NAMES[0]}", clock=None, points=None)
+        one.replace(status="failed", reason=f"ended by {NAMES[0]}", clock=None, points=None)
         if one.platform == NAMES[1] and one.block == 0
         else one
         for one in data.trials

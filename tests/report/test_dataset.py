@@ -139,7 +139,7 @@ def test_a_run_is_one_row(data: RunData) -> None:
 
 def test_a_warm_up_is_there_and_marked(data: RunData) -> None:
     first, *others = data.trials
-    warmed = replace(data, trials=tuple(others), warm_ups=(replace(first, warm_up=True),))
+    warmed = replace(data, trials=tuple(others), warm_ups=(first.replace(warm_up=True),))
     marked = [row.trial for row in rows_of(warmed).samples if row.warm_up]
     assert set(marked) == {first.trial}
     assert len(rows_of(warmed).samples) == len(rows_of(data).samples)
@@ -161,7 +161,7 @@ def test_guests_beside_and_guests_at_once_are_told_apart() -> None:
 
 def test_a_number_that_fits_into_no_column_is_told(data: RunData) -> None:
     first, *others = data.trials
-    damaged = replace(data, trials=(replace(first, started_realtime_ns=2**70), *others))
+    damaged = replace(data, trials=(first.replace(started_realtime_ns=2**70), *others))
     with refused("started_realtime_ns", "samples", "int64", error=RunFolderError):
         arrow_tables(damaged)
 

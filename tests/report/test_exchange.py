@@ -15,15 +15,15 @@ from tests.support.facts import assert_facts
 from tests.support.repository import ROOT
 from tests.support.synthetic_run import Truth, run_data
 
-from virtoll import units
 from virtoll.advise.gate import judge_gate, parse_threshold
-from virtoll.cli.needs import known_workloads
+from virtoll.api.needs import known_workloads
 from virtoll.report import GateView
 from virtoll.report.exchange import FORMATS, Exchanged
 from virtoll.report.exchange.values import one_line, results_of, values_of
 from virtoll.report.gate import gate_view
 from virtoll.report.headline import host_line
 from virtoll.stats.analysis import Analysis, analyse
+from virtoll.system.printable import printable
 
 ODD = 'od|d<b>&"q"\\x\x1b[31m @me #1'
 MISSING = "/dev/kvm does not exist"
@@ -147,13 +147,13 @@ def test_openmetrics_are_gauges_in_base_units(analysis: Analysis) -> None:
         for one in families["virtoll_duration_seconds"].samples
     }
     durations = {
-        (units.printable(one.platform), one.task.workload, one.task.parameters): cell.median * 1e-9
+        (printable(one.platform), one.task.workload, one.task.parameters): cell.median * 1e-9
         for one, cell in results_of(analysis)
         if one.task.metric.name == "duration"
     }
     assert seconds == durations
     (name,) = {platform for platform, _, _ in seconds} - {"native", "native-again"}
-    assert name == units.printable(ODD)
+    assert name == printable(ODD)
     low, high = (families[f"virtoll_duration_{end}_seconds"].samples for end in ("low", "high"))
     assert len(low) == len(high) == len(seconds)
 

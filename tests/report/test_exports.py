@@ -30,6 +30,7 @@ from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import State
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
+from virtoll.system.printable import printable
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ODD = r"od|d_p\l{a}t<b>f&o%r$m#~^`*[x]"
@@ -121,7 +122,7 @@ def isolated() -> Analysis:
 def test_a_second_metric_of_isolation_is_a_family_of_its_own() -> None:
     analysis = isolated()
     first, second = analysis.isolation.comparisons
-    further = replace(second, task=replace(second.task, metric=replace(second.task.metric, primary=False)))
+    further = replace(second, task=replace(second.task, metric=second.task.metric.replace(primary=False)))
     found = with_parts(analysis, isolation=replace(analysis.isolation, comparisons=(first, further)))
     rows = [row for row in csv_rows(found, "isolation") if row["family"] != "A/A"]
     assert [row["family"] for row in rows] == ["primary", "second"]
@@ -232,7 +233,7 @@ def test_markup_in_a_name_is_text() -> None:
 
 @given(st.text())
 def test_any_text_stands_as_it_is(text: str) -> None:
-    line = units.printable(" ".join(text.split()))
+    line = printable(" ".join(text.split()))
     assert shown(markdown_text(text)).replace("&amp;", "&") == line.replace("&amp;", "&")
     assert compiles(latex_text(text))
 
@@ -276,7 +277,7 @@ def test_the_methods_leave_out_what_is_not_there() -> None:
 def test_a_record_without_a_host_says_so() -> None:
     analysis, _ = texts_of("plain")
     data = analysis.data
-    manifest = replace(data.manifest, host={"fingerprint": "ab"}, image=None, agent=None, pinning=None)
+    manifest = data.manifest.replace(host={"fingerprint": "ab"}, image=None, agent=None, pinning=None)
     host = paragraphs(replace(analysis, data=replace(data, manifest=manifest)))["Host"]
     assert host.count("not recorded") == 2, "CPU and kernel"
     for absent in ("None", "memory", "hypervisor", "virtual machine", "pinned", "image", "build", "vulnerabilities"):

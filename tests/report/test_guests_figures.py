@@ -165,8 +165,8 @@ def test_consolidation_has_both_measures_after_each_guest(weighed: Analysis) -> 
 def consolidated(weighed: Analysis, first: Sequence[int | None], **changed: Any) -> Analysis:
     """With other available memory after the first guests of the first series."""
     one, *others = weighed.consolidations
-    steps = [replace(step, available_bytes=free) for step, free in zip(one.steps, first, strict=False)]
-    steps += [replace(step, **changed) for step in one.steps[len(first) :]]
+    steps = [step.replace(available_bytes=free) for step, free in zip(one.steps, first, strict=False)]
+    steps += [step.replace(**changed) for step in one.steps[len(first) :]]
     return with_parts(weighed, consolidations=(replace(one, steps=tuple(steps)), *others))
 
 

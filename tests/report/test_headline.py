@@ -34,7 +34,7 @@ def limited(*limits: float, primary: bool = True) -> Analysis:
     """The run of rounds with these smallest detectable factors alone."""
     analysis = analysis_of("rounds")
     metric = next(task.metric for task in analysis.tasks if task.metric.primary)
-    of = replace(metric, primary=primary)
+    of = metric.replace(primary=primary)
     return with_parts(
         analysis,
         detectable=tuple(Detectable(f"f{place}", of, one, 1.0, 900.0, 4) for place, one in enumerate(limits)),
@@ -66,7 +66,7 @@ def test_the_host_against_itself_has_its_shares_and_what_differs() -> None:
 def test_what_a_run_can_detect_is_told_by_family_and_resource() -> None:
     analysis = analysis_of("rounds")
     primary = next(task.metric for task in analysis.tasks if task.workload == "forward")
-    second = replace(primary, name="cpu_per_frame", primary=False)
+    second = primary.replace(name="cpu_per_frame", primary=False)
     both = (
         Detectable("os-level", primary, 1.14, 1.1, 1.2, 4),
         Detectable("emulated", primary, 1.5, 1.4, 3.0, 4),
@@ -108,7 +108,7 @@ def test_many_workloads_stay_readable() -> None:
     )
     (phrase,) = next(one for one in platform_words(found) if one.platform == platform).phrases
     assert_facts(phrase, task.metric.title, "12 sizes", "2.0", "slower", "1.6", "faster")
-    titled = [replace(one, metric=replace(one.metric, title=f"metric {number}")) for number, one in enumerate(tasks)]
+    titled = [replace(one, metric=one.metric.replace(title=f"metric {number}")) for number, one in enumerate(tasks)]
     comparisons = zip(found.comparisons, titled, strict=True)
     many = replace(found, comparisons=tuple(replace(one, task=task) for one, task in comparisons))
     (phrase,) = next(one for one in platform_words(many) if one.platform == platform).phrases

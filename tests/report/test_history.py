@@ -80,7 +80,7 @@ def test_without_a_change_and_without_a_recorded_cause_that_is_said(gathered: Ga
     assert not any(one.changes for one in quiet.series)
     assert_facts(printed(quiet, gathered), "no change", "5 %")
     same = gathered.runs[0].manifest.host
-    runs = [replace(run, manifest=replace(run.manifest, host=same)) for run in gathered.runs]
+    runs = [replace(run, manifest=run.manifest.replace(host=same)) for run in gathered.runs]
     assert [place.steps for place in places(history_of(runs))] == [()]
 
 

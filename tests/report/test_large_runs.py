@@ -206,7 +206,7 @@ def test_lines_are_read_one_by_one_and_a_torn_one_is_left_out(tmp_path: Path) ->
 
 def test_a_task_is_not_of_a_trial_with_other_parameters(analysis: Analysis) -> None:
     trial = next(one for one in analysis.data.trials if one.workload == "masr")
-    other = dataclasses.replace(trial, parameters={**trial.parameters, "size_bytes": 1})
+    other = trial.replace(parameters={**trial.parameters, "size_bytes": 1})
     of = TasksOf(analysis.tasks)
     assert [task.workload for task in of(trial)] == ["masr"]
     assert list(of(other)) == []

@@ -279,7 +279,7 @@ def test_print_has_the_run_and_the_host_on_each_page(opened: Visit, browser: Bro
     assert heads == [f'"Virtoll: {run}"', host, 'counter(page) " of " counter(pages)']
     data = made_up_run({"native": {}}, [Made("native", "superpi", value=1e9)])
     foreign = {**data.manifest.host, "cpu_model": f"</style>{MARKUP}\\"}
-    write_run(tmp_path / "run", replace(data, manifest=replace(data.manifest, host=foreign)))
+    write_run(tmp_path / "run", replace(data, manifest=data.manifest.replace(host=foreign)))
     with visit(browser, build_report(tmp_path / "run").path) as here:
         text = str(here.page.evaluate(PAGE_HEADS)[1])
         assert text.replace('\\"', '"').startswith(f'"</style>{MARKUP}\\')

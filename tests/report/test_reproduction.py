@@ -69,7 +69,7 @@ def claim(found: Reproduction, identifier: str) -> Joined:
 
 def on_another_host(data: RunData) -> RunData:
     host = {**data.manifest.host, "fingerprint": "f" * 64, "cpu_model": "Another CPU"}
-    return replace(data, manifest=replace(data.manifest, host=host))
+    return replace(data, manifest=data.manifest.replace(host=host))
 
 
 ALIKE = {"native": 1e6, "netns": 1e6}
@@ -129,7 +129,7 @@ def test_two_hosts_are_told_and_each_run_has_its_own() -> None:
 def test_a_run_cut_short_of_another_study_or_version_or_missing_is_told() -> None:
     cut = run("cut", replace(forwards(ALIKE), state=State("interrupted", "ended by the user")))
     data = forwards(ALIKE, name="other", study="mattos2012", size="paper")
-    other = run("other", replace(data, manifest=replace(data.manifest, virtoll="0.0.9")))
+    other = run("other", replace(data, manifest=data.manifest.replace(virtoll="0.0.9")))
     found = reproduced(cut, replace(other, damage=("trials.jsonl has changed",)))
     told = cautions(found)
     assert found.missing == ("schlosser2011-neighbours",)
@@ -322,8 +322,8 @@ def test_a_cell_of_then_and_now_is_marked_by_what_was_found(
     rates: Mapping[str, float], host: dict[str, Any], kind: str | None
 ) -> None:
     data = forwards(rates)
-    platforms = (replace(one, **host) if one.label == "netns" else one for one in data.manifest.platforms)
-    manifest = replace(data.manifest, platforms=tuple(platforms))
+    platforms = (one.replace(**host) if one.label == "netns" else one for one in data.manifest.platforms)
+    manifest = data.manifest.replace(platforms=tuple(platforms))
     found = reproduced(run("one", replace(data, manifest=manifest)))
     body = page_of_study(found).part("then-and-now")
     marked = [

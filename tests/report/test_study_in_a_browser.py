@@ -31,7 +31,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         experiment = {"name": "schlosser2011", "study": "schlosser2011", "question": MARKUP}
         labels: dict[str, dict[str, object]] = {"native": {}, "native-again": {}, "netns": {}}
         data = made_up_run(labels, measured, calibrated_rate=1e7, experiment=experiment)
-        write_run(folder / name, replace(data, manifest=replace(data.manifest, created_realtime_ns=when)))
+        write_run(folder / name, replace(data, manifest=data.manifest.replace(created_realtime_ns=when)))
     return build_reproduction("schlosser2011", [folder / "one", folder / MARKUP[:4]], folder / "report").page
 
 

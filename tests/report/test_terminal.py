@@ -40,7 +40,7 @@ from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.explain_records import CounterReading, CounterSpan, ObservedTrial
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, RunData, analyse
-from virtoll.units import printable
+from virtoll.system.printable import printable
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 LONG = "a-label-that-is-as-long-as-an-experiment-lets-it-be-" + "x" * 11

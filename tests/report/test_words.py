@@ -42,7 +42,7 @@ def test_a_verdict_has_its_numbers(name: str, text: tuple[str, ...], short: tupl
 
 
 def test_cpu_time_is_more_or_less_and_not_slower() -> None:
-    task = replace(SOME.task, metric=replace(SOME.task.metric, source="cpu_points"))
+    task = replace(SOME.task, metric=SOME.task.metric.replace(source="cpu_points"))
     more, less = (replace(VERDICTS[name], task=task) for name in ("slower", "faster in percent"))
     assert_facts(words.said(more).text, "26", "more", "18")
     assert_facts(words.said(less).text, "12 %", "less")
@@ -83,7 +83,7 @@ def test_what_is_not_known_comes_with_what_is_possible() -> None:
 
 
 def test_of_cpu_time_what_is_possible_is_more_and_less() -> None:
-    task = replace(SOME.task, metric=replace(SOME.task.metric, source="cpu_points"))
+    task = replace(SOME.task, metric=SOME.task.metric.replace(source="cpu_points"))
     wide = judged(Verdict.UNKNOWN, 0.9, simultaneous=Interval(0.5, 1.5, 0.95, "t"))
     found = replace(analysis_of("whole"), comparisons=(replace(wide, task=task),))
     (phrase,) = next(one.phrases for one in platform_words(found) if one.platform == SOME.platform)

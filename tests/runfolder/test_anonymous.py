@@ -15,9 +15,9 @@ from tests.support.facts import Fact, assert_facts, assert_refused
 from tests.support.pack_archives import files_of, plain
 from tests.support.told_names import LABEL, NAMES, write_telling_run
 
-from virtoll.claims import Ratios, then_and_now
+from virtoll.api.folders import find_run
+from virtoll.claims import then_and_now
 from virtoll.cli import app
-from virtoll.cli.folders import find_run
 from virtoll.report.build import ledger_of, load_analysis
 from virtoll.report.page import render_page
 from virtoll.report.tables import csv_tables
@@ -25,6 +25,7 @@ from virtoll.runfolder.overview import overview
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, differences, unchecked
+from virtoll.stats.ratios import Ratios
 
 STAND_INS = StandIns(b"k" * 32, {"buildbox7": "host", "buildbox7.corp.example": "host", "joedoe": "user"}, ("acme",))
 STAND_IN = re.compile(r"(?:host|user|login|path|nic|name|address|message|cmdline|pci|secret|network|id)-[0-9a-f]{8}")
@@ -120,8 +121,8 @@ def test_the_run_stays_what_it_was(telling: Path) -> None:
     assert [one.points for one in run.trials()] == [one.points for one in copy.trials()]
     for one in copy.boots():
         assert one.facts is not None
-        assert (one.facts["boot_id"], one.evidence) == (one.host_boot_id, ())
-        assert one.facts["cmdline"].startswith("cmdline-")
+        assert (one.facts.boot_id, one.evidence) == (one.host_boot_id, ())
+        assert str(one.facts.cmdline).startswith("cmdline-")
     messages = copy.fitness()[-1].kernel_messages
     assert messages[-1] == "b1in0: port 1(l1in0) entered forwarding state"
     assert re.fullmatch(r"nic-\w+: renamed from eth0", messages[-2])

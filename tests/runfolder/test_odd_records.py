@@ -67,7 +67,9 @@ def test_an_impossible_time_costs_its_run_alone(runs: Path, number: str) -> None
     latest = virtoll("verify", "latest", runs=runs)
     assert (latest.returncode, latest.stdout.startswith(f"{runs}/sound ")) == (0, True)
     assert_one_line(
-        virtoll("export", "odd", "--format", "junit", runs=runs), f"{runs}/odd/manifest.json", "created_realtime_ns"
+        virtoll("export", "odd", "--format", "junit", runs=runs),
+        f"{runs}/odd/manifest.json",
+        *([] if number == "NaN" else ["created_realtime_ns"]),  # which is no JSON
     )
 
 

@@ -68,7 +68,7 @@ def test_another_schema_is_refused() -> None:
 
 
 def test_every_file_of_records_is_in_the_schema() -> None:
-    assert {f"{name}.jsonl" for name in store.APPENDED} | {"manifest.json", "state.json"} == set(FILES)
+    assert {*store.LINES, "manifest.json", "state.json"} == set(FILES)
     assert set(SCHEMA["properties"]) == set(FILES) <= set(SCHEMA["definitions"])
 
 

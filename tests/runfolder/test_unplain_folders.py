@@ -129,7 +129,7 @@ def test_a_link_that_comes_while_a_run_is_written_is_not_followed(run: Path, els
         (run / name).unlink(missing_ok=True)
         (run / name).symlink_to(elsewhere / "file")
     with refused(run / "trials.jsonl", "link", error=RunFolderError):
-        jsonlines.append(run / "trials.jsonl", {"trial": 1})
+        jsonlines.append(run / "trials.jsonl", b"{}\n")
     with refused(run / "trials.jsonl", "link", error=RunFolderError):
         jsonlines.repair(run / "trials.jsonl")
     for name in ("SHA256SUMS", "manifest.json"):

@@ -173,7 +173,7 @@ def test_a_folder_that_a_group_shares_is_written_by_each_of_it(run: Path) -> Non
 
     def write() -> None:
         with writing(run):
-            jsonlines.append(run / "trials.jsonl", {"by": os.geteuid()})
+            jsonlines.append(run / "trials.jsonl", jsonlines.encode({"by": os.geteuid()}))
             jsonlines.replace(run / "state.json", {"state": "interrupted", "reason": None})
             jsonlines.make_folder(run / "evidence" / str(os.geteuid()), run)
 

@@ -142,8 +142,8 @@ def told(found: AcrossHosts) -> list[tuple[str, str | None, float, float | None,
     return [(one.host, one.platform, round(one.factor, 9), one.p_adjusted, one.flagged) for one in found.deviations]
 
 
-RATE = replace(TASK, metric=replace(METRIC, name="rate", better="higher"))
-SIDE = replace(TASK, metric=replace(METRIC, name="side", primary=False))
+RATE = replace(TASK, metric=METRIC.replace(name="rate", better="higher"))
+SIDE = replace(TASK, metric=METRIC.replace(name="side", primary=False))
 
 
 def test_of_two_hosts_it_is_told_how_far_they_are_apart() -> None:

@@ -63,7 +63,7 @@ def test_what_is_noisy_hides_nothing_of_what_is_not() -> None:
     """One platform whose trials are disturbed everywhere costs the others no verdict."""
     data = run_data(Truth(FLAT | {"a": {"cpu": 1.3}, "b": {}, "wild": {}}, noise=0.01, blocks=5))
     trials = tuple(
-        replace(one, repeats=1 + one.trial % 3) if one.platform == "wild" and one.clock else one for one in data.trials
+        one.replace(repeats=1 + one.trial % 3) if one.platform == "wild" and one.clock else one for one in data.trials
     )
     analysis = analyse(replace(data, trials=trials))
     own = {(one.platform, one.task.workload): one for one in analysis.comparisons}

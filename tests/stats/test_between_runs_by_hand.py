@@ -98,7 +98,7 @@ def test_a_block_counts_once_however_many_trials_it_has() -> None:
     """By values the median of a block's trials counts: two rounds of 100 and 300 ms are 200."""
     data = made_up_run({"native": {}}, [Made("native", PI)], blocks=3, rounds=2)
     own = [[100, 300], [190, 208], [150, 260]]
-    trials = tuple(replace(one, clock=clock(own[one.block][one.round] * 1_000_000)) for one in data.trials)
+    trials = tuple(one.replace(clock=clock(own[one.block][one.round] * 1_000_000)) for one in data.trials)
     first = analyse(replace(data, trials=trials))
     between = between_runs(first, run({"native": {PI: LATER}}), [Pair("native", "native")], VALUES)
     assert_welch(only(between.comparisons), logs([200, 199, 205]), logs(LATER), Verdict.FASTER)

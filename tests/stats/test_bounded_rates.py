@@ -1,13 +1,11 @@
 """Which rates a sweep's points place the largest rate within bounds between, on points whose losses are known."""
 
-from dataclasses import replace
-
 import pytest
-from tests.support.by_hand import through
+from tests.support.by_hand import distribution, through
 from tests.support.made_up_points import Rates, made_up_point
 
 from virtoll.runfolder.store import parse_record
-from virtoll.runfolder.traffic_records import Distribution, Point
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.bounded_rates import Bracket, RateBounds, bracket
 
 SECOND_NS = 1_000_000_000
@@ -19,9 +17,9 @@ def point(offered: float, lost: float = 0.0, *, ns: int = SECOND_NS, delay_ns: i
     made = made_up_point(64, ns, offered, [Rates(offered, offered * (1 - lost))])
     found = parse_record(Point, made.to_json())
     (sink,) = found.sink.per_source
-    delay = None if delay_ns is None else Distribution(1000, p50=delay_ns // 2, p99=delay_ns)
-    found = replace(found, sink=replace(found.sink, per_source=(replace(sink, delay_ns=delay),)))
-    return replace(found, hops=through(found.sources[0].offered_frames, sink.forwarded_frames))
+    delay = None if delay_ns is None else distribution(1000, p50=delay_ns // 2, p99=delay_ns)
+    found = found.replace(sink=found.sink.replace(per_source=(sink.replace(delay_ns=delay),)))
+    return found.replace(hops=through(found.sources[0].offered_frames, sink.forwarded_frames))
 
 
 def found(*points: Point, bounds: RateBounds = TENTH, apart: bool = False) -> Bracket:
@@ -60,7 +58,7 @@ def test_of_too_few_frames_none_lost_shows_nothing() -> None:
 
 def test_frames_refused_by_an_interface_that_receives_apart_are_lost() -> None:
     refusing = point(1e5)
-    refusing = replace(refusing, sources=(replace(refusing.sources[0], refused_frames=100_000),))
+    refusing = refusing.replace(sources=(refusing.sources[0].replace(refused_frames=100_000),))
     assert found(refusing).within == pytest.approx(1e5, rel=1e-4)
     assert found(refusing, apart=True).within is None
     assert found(refusing, apart=True).beyond == pytest.approx(2e5, rel=1e-4)
@@ -68,11 +66,11 @@ def test_frames_refused_by_an_interface_that_receives_apart_are_lost() -> None:
 
 def test_what_the_platform_did_not_lose_is_not_held_against_it() -> None:
     lost = point(1e5, 0.2)
-    unlocated = replace(lost, hops=None)
+    unlocated = lost.replace(hops=None)
     assert found(unlocated) == Bracket(None, None), "nobody knows who lost these"
     sent = lost.sources[0].offered_frames
     (sink,) = lost.sink.per_source
-    at_the_sink = replace(lost, hops=through(sent, sent))
+    at_the_sink = lost.replace(hops=through(sent, sent))
     assert sink.lost_frames == 20_000
     assert found(at_the_sink) == Bracket(None, None), "the sink lost them"
 
@@ -100,10 +98,10 @@ def several(*counts: tuple[int, int, int | None], apart_from: int = 0) -> Point:
     """A second of sources of (offered, lost, refused): what is lost vanishes at the sink's ring but `apart_from`."""
     made = made_up_point(64, SECOND_NS, 1.0, [Rates(sent, sent - lost) for sent, lost, _ in counts])
     read = parse_record(Point, made.to_json())
-    sources = [replace(one, refused_frames=own[2]) for one, own in zip(read.sources, counts, strict=True)]
+    sources = [one.replace(refused_frames=own[2]) for one, own in zip(read.sources, counts, strict=True)]
     sent, came = sum(own[0] for own in counts), sum(own[0] - own[1] for own in counts)
     hops = through(sent, came + apart_from) if len(counts) == 1 else None
-    return replace(read, sources=tuple(sources), hops=hops)
+    return read.replace(sources=tuple(sources), hops=hops)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,7 @@ def test_a_loss_is_held_against_its_bound_to_the_frame(
 def test_what_was_refused_is_given_only_where_it_was_turned_away() -> None:
     """100 000 frames/s and as many refused: 200 000 where they were turned away, which is above 150 000."""
     refusing = point(1e5)
-    refusing = replace(refusing, sources=(replace(refusing.sources[0], refused_frames=100_000),))
+    refusing = refusing.replace(sources=(refusing.sources[0].replace(refused_frames=100_000),))
     assert both(found(refusing, point(1.5e5, 0.5))) == pytest.approx([1e5, 1.5e5], rel=1e-4)
     lossy = bracket([several((10, 5, None))], RateBounds(loss=0.1), apart=True)
     assert lossy.beyond == pytest.approx(10), "what nobody read was not refused"
@@ -147,10 +145,10 @@ def test_what_was_refused_is_given_only_where_it_was_turned_away() -> None:
 def test_points_without_a_rate_are_passed_over() -> None:
     """Of a single frame offered, and of a single frame forwarded, no rate is known."""
     single = several((2, 0, None))
-    single = replace(single, sources=(replace(single.sources[0], offered_frames=1),))
+    single = single.replace(sources=(single.sources[0].replace(offered_frames=1),))
     arrived = several((100_000, 0, None))
     (sink,) = arrived.sink.per_source
-    arrived = replace(arrived, sink=replace(arrived.sink, per_source=(replace(sink, forwarded_frames=1),)))
+    arrived = arrived.replace(sink=arrived.sink.replace(per_source=(sink.replace(forwarded_frames=1),)))
     assert found(single) == found(arrived) == Bracket(None, None)
     one = found(point(1e5), single, arrived, point(2e5, 0.5))
     assert both(one) == pytest.approx([1e5, 2e5], rel=1e-4)
@@ -174,7 +172,7 @@ def test_rates_of_each_source_are_set_against_each_other() -> None:
     assert bracket([starved], RateBounds(), apart=False, each=True).within == 0
     nothing = several((4000, 4000, 0), (4000, 4000, 0))
     assert bracket([nothing], RateBounds(), apart=False, each=True).within == 0
-    unseen = replace(nothing, sink=replace(nothing.sink, per_source=()))
+    unseen = nothing.replace(sink=nothing.sink.replace(per_source=()))
     assert bracket([unseen], RateBounds(), apart=False, each=True).within == 0
     assert bracket([], TENTH, apart=False, each=True) == Bracket(None, None)
 

@@ -20,11 +20,11 @@ NESTED = {"xen": ("nested xen", FUNCTIONAL_ONLY)}
 def without(data: RunData, label: str) -> RunData:
     """The same records as if that platform had never been asked for."""
     manifest = data.manifest
-    plan = replace(manifest.plan, trials=tuple(one for one in manifest.plan.trials if one.platform != label))
+    plan = manifest.plan.replace(trials=tuple(one for one in manifest.plan.trials if one.platform != label))
     platforms = tuple(one for one in manifest.platforms if one.label != label)
     return replace(
         data,
-        manifest=replace(manifest, plan=plan, platforms=platforms),
+        manifest=manifest.replace(plan=plan, platforms=platforms),
         trials=tuple(one for one in data.trials if one.platform != label),
         boots=tuple(one for one in data.boots if one.platform != label),
     )
@@ -73,13 +73,13 @@ def test_a_platforms_caveat_is_its_first_and_unnamed_hosts_are_alike() -> None:
     plain = run_data(Truth(COSTS, blocks=1))
 
     def entry(label: str, host: str | None, caveat: str | None) -> PlatformEntry:
-        return replace(plain.manifest.platforms[0], label=label, host=host, caveat=caveat)
+        return plain.manifest.platforms[0].replace(label=label, host=host, caveat=caveat)
 
     entries = entry("a", "here", "of a"), entry("b", None, None), entry("c", "there", None), entry("d", "here", None)
-    manifest = replace(plain.manifest, platforms=entries)
-    boots = [replace(plain.boots[0], platform=label, caveat=caveat) for label, caveat in (("b", "of b"), ("a", "late"))]
+    manifest = plain.manifest.replace(platforms=entries)
+    boots = [plain.boots[0].replace(platform=label, caveat=caveat) for label, caveat in (("b", "of b"), ("a", "late"))]
     trials = [
-        replace(plain.trials[0], platform=label, caveat=caveat) for label, caveat in (("c", "of c"), ("b", "late"))
+        plain.trials[0].replace(platform=label, caveat=caveat) for label, caveat in (("c", "of c"), ("b", "late"))
     ]
     assert caveats_of(manifest, boots, trials) == {"a": "of a", "b": "of b", "c": "of c"}
     hosts = hosts_of(manifest)

@@ -137,25 +137,25 @@ def test_which_trials_have_a_reading() -> None:
     clock = Clock("channel", Marks(100, 600), None, 100, (), (), error_estimate_ns=7, guest=guest)
 
     def told(changed: Clock | None = clock, status: Status = "ok") -> tuple[ClockReading, ...]:
-        return clock_readings([replace(trial, clock=changed, status=status)])
+        return clock_readings([trial.replace(clock=changed, status=status)])
 
     own = {"outside_ns": 400, "guest_ns": 400, "error_estimate_ns": 7}
     expected = ClockReading(trial.trial, trial.block, trial.platform, trial.workload, "channel", **own)
     assert told() == (expected,)
-    assert told(replace(clock, marks=Marks(100, 201))) == (replace(expected, outside_ns=1),)
+    assert told(clock.replace(marks=Marks(100, 201))) == (replace(expected, outside_ns=1),)
     for nothing in (
         None,
-        replace(clock, guest=None),
-        replace(clock, error_estimate_ns=None),
-        replace(clock, marks=None),
-        replace(clock, marks=Marks(100, 200)),
+        clock.replace(guest=None),
+        clock.replace(error_estimate_ns=None),
+        clock.replace(marks=None),
+        clock.replace(marks=Marks(100, 200)),
     ):
         assert told(nothing) == ()
     assert told(status="invalid") == ()
     several = [
-        replace(trial, clock=None),
-        replace(trial, clock=replace(clock, marks=None)),
-        replace(trial, clock=clock),
+        trial.replace(clock=None),
+        trial.replace(clock=clock.replace(marks=None)),
+        trial.replace(clock=clock),
     ]
     assert clock_readings(several) == (expected,)
 

@@ -187,7 +187,7 @@ def test_what_is_missing_says_where() -> None:
     assert_reason(between_runs(first, bare, [RUNC], VALUES), MASR, "runc", "second run")
     assert_reason(between_runs(first, second, [Pair("runc", "gone")], COST), PI, "gone", "second run")
     apart = run({"native": {PI: LATER[:1]}, "runc": {PI: SLOWER}})
-    failed = tuple(replace(one, status="failed") if one.platform == "native" else one for one in apart.data.trials)
+    failed = tuple(one.replace(status="failed") if one.platform == "native" else one for one in apart.data.trials)
     lost = analyse(replace(apart.data, trials=failed))
     assert_reason(between_runs(first, lost, [RUNC], COST), PI, "no block")
     for pair in (Pair("native", "runc"), Pair("runc", "native")):
@@ -287,7 +287,7 @@ def test_rates_that_are_lower_bounds_say_no_more_than_they_bear() -> None:
 def elsewhere(analysis: Analysis, *labels: str) -> Analysis:
     """The run in which these platforms forward on the core that sends."""
     nowhere = Forwarding(None, None, "no threads")
-    boots = tuple(replace(one, forwarding=nowhere) if one.platform in labels else one for one in analysis.data.boots)
+    boots = tuple(one.replace(forwarding=nowhere) if one.platform in labels else one for one in analysis.data.boots)
     return analyse(replace(analysis.data, boots=boots))
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.values import Task
 
 METRIC = MetricRecord("w", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
-OTHER = replace(METRIC, name="rate")
+OTHER = METRIC.replace(name="rate")
 
 
 def told_of(platform: str, smallest: float | None, metric: MetricRecord = METRIC, size: str = "") -> Comparison:

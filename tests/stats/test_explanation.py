@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tests.support.by_hand import task
@@ -172,13 +171,13 @@ def test_workloads_are_in_the_order_of_tasks_the_baseline_first() -> None:
     counts = {"system_calls": (0, 10)}
     of_frames: dict[str, Any] = {"workload": "forward", "parameters": {"size": 64}}
     trials = [
-        replace(trial("netns", 0, counts), workload="another"),
+        trial("netns", 0, counts).replace(workload="another"),
         trial("strange", 0, counts),
         trial("uml", 0, counts),
         trial("native", 0, counts),
         trial("netns", 0, counts),
-        replace(trial("netns", 0, counts, jobs=None, frames=[5]), **of_frames),
-        replace(trial("native", 0, counts, jobs=None, status="failed"), **of_frames),
+        trial("netns", 0, counts, jobs=None, frames=[5]).replace(**of_frames),
+        trial("native", 0, counts, jobs=None, status="failed").replace(**of_frames),
     ]
     found = explanations(trials, tasks, ("uml", "netns", "native"), "native")
     assert [(one.platform, one.workload, one.parameters, one.title, one.unit) for one in found] == [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ FIRST = FitnessRecord(
     kernel_messages=(),
     memory_available_bytes=600,
 )
-LAST = replace(FIRST, monotonic_ns=15 * SECOND, after_trial=3, busy_ns=1600, idle_ns=2400, load_1m=9.0)
+LAST = FIRST.replace(monotonic_ns=15 * SECOND, after_trial=3, busy_ns=1600, idle_ns=2400, load_1m=9.0)
 THE_LABS_OWN = ("b2in0: port 1(l2in0) entered blocking state", "l2in0: entered allmulticast mode")
 
 
@@ -40,7 +39,7 @@ def branded(
     last: dict[str, Any], host: dict[str, Any] | None = None, first: dict[str, Any] | None = None
 ) -> HostFitness:
     """Of ten seconds, in which the host was busy for 600 ns and idle for 400; `last`: what else had grown by then."""
-    return host_fitness([replace(FIRST, **(first or {})), replace(LAST, **last)], {**HOST, **(host or {})})
+    return host_fitness([FIRST.replace(**(first or {})), LAST.replace(**last)], {**HOST, **(host or {})})
 
 
 def test_a_quiet_host_is_fit_and_says_why() -> None:
@@ -111,7 +110,7 @@ def test_each_limit_is_reached_from_it_on(
 @pytest.mark.parametrize("field", ["steal_ns", "busy_ns", "idle_ns"])
 def test_what_a_host_does_not_tell_is_not_zero(field: str) -> None:
     unread: dict[str, Any] = {field: None}
-    found = host_fitness([replace(FIRST, **unread), LAST], {"cpus": 4})
+    found = host_fitness([FIRST.replace(**unread), LAST], {"cpus": 4})
     told = {one.threshold.name: one.value for one in found.findings}
     assert (told["steal"], told["memory in use"], told["nested"]) == (None, None, None)
     unknown: dict[str, Any] = {"load_1m": None, "memory_available_bytes": None}
@@ -143,19 +142,19 @@ def test_a_host_that_was_not_watched_is_not_believed(samples: Sequence[FitnessRe
 def test_a_counter_that_fell_began_anew_and_counts_from_there() -> None:
     """Three throttle events before the host was started again, and five after it."""
     counts = [3, 6, 0, 5]
-    samples = [replace(LAST, after_trial=number or None, throttle_count=one) for number, one in enumerate(counts)]
+    samples = [LAST.replace(after_trial=number or None, throttle_count=one) for number, one in enumerate(counts)]
     told = {one.threshold.name: one.value for one in host_fitness(samples, HOST).findings}
     assert told["throttling"] == 8
-    gap = [replace(LAST, throttle_count=one) for one in (3, None, 4)]
+    gap = [LAST.replace(throttle_count=one) for one in (3, None, 4)]
     told = {one.threshold.name: one.value for one in host_fitness(gap, HOST).findings}
     assert told["throttling"] == 1
 
 
 def test_nothing_is_counted_from_one_part_of_a_merged_run_to_the_next() -> None:
     """Ten events and then two; one host's load was the larger; without being merged it is 10 + 90 + 2."""
-    first, second = replace(FIRST, throttle_count=0), replace(LAST, throttle_count=10)
-    third = replace(FIRST, throttle_count=100, load_1m=2.0)
-    fourth, fifth = replace(LAST, throttle_count=101), replace(LAST, throttle_count=102, steal_ns=120)
+    first, second = FIRST.replace(throttle_count=0), LAST.replace(throttle_count=10)
+    third = FIRST.replace(throttle_count=100, load_1m=2.0)
+    fourth, fifth = LAST.replace(throttle_count=101), LAST.replace(throttle_count=102, steal_ns=120)
     samples = [first, second, third, fourth, fifth]
 
     def told(*, merged: bool) -> dict[str, float | None]:
@@ -167,5 +166,5 @@ def test_nothing_is_counted_from_one_part_of_a_merged_run_to_the_next() -> None:
     assert (told(merged=False)["throttling"], told(merged=False)["other load"]) == (102, 0.1)
     assert host_fitness([], HOST, merged=True).level is DEGRADED
     assert host_fitness(samples, HOST) == host_fitness(samples, HOST, merged=False)
-    heard = replace(fifth, kernel_messages=("tun: new", "oops"))
+    heard = fifth.replace(kernel_messages=("tun: new", "oops"))
     assert host_fitness([*samples, heard, heard], HOST).kernel_messages == ("oops",)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.by_hand import plain, point, sink, source, task, trial
+from tests.support.by_hand import distribution, plain, point, sink, source, task, trial
 
 from virtoll.runfolder.records import TrialRecord
-from virtoll.runfolder.traffic_records import Distribution
 from virtoll.stats.conditional_throughput import (
     BoundFound,
     DelayBelow,
@@ -96,7 +95,7 @@ def test_medians_are_of_blocks_with_a_bound_and_need_every_upper_one() -> None:
 def delayed(rate: float | None, *histograms: tuple[tuple[int, int], ...] | None, lost: int = 0) -> Any:
     """A point of so many sources, whose sinks saw these delays."""
     sinks = [
-        sink(number, forwarded=9, lost=lost, delay_ns=Distribution(sum(n for _, n in own), histogram=own))
+        sink(number, forwarded=9, lost=lost, delay_ns=distribution(sum(n for _, n in own), histogram=own))
         if own is not None
         else sink(number, forwarded=9, lost=100)
         for number, own in enumerate(histograms)
@@ -136,4 +135,4 @@ def test_the_delay_below_is_of_all_frames_of_all_blocks_together() -> None:
     ],
 )
 def test_a_percentile_is_the_bucket_that_holds_it(histograms: list[Any], shares: Any, found: Any) -> None:
-    assert pooled_percentiles([Distribution(1, histogram=one) for one in histograms], shares) == found
+    assert pooled_percentiles([distribution(1, histogram=one) for one in histograms], shares) == found

@@ -126,7 +126,7 @@ def test_what_one_guest_did_not_tell_is_known_of_no_guest(unknown: int | str | N
     """Its figures are; how even they were, and when all had ended, is not."""
     lacking = guest(None if unknown is None else 0, ops=8.0)
     if unknown == "no marks":
-        lacking = replace(lacking, clock=replace(clock(1), marks=None))
+        lacking = lacking.replace(clock=clock(1).replace(marks=None))
     trials = [at_once(1, TWO, guest(9, ops=4.0), lacking), at_once(2, TWO, guest(1, ops=4.0), guest(2, ops=8.0))]
     first, whole = found(trials[:1]), found(trials)
     row, both = first.row("p", OPS, TWO), whole.row("p", OPS, TWO)
@@ -230,18 +230,18 @@ def test_caveats_rules_and_states_hold_at_every_number_of_guests() -> None:
     ]
     assert told(rules=Rules(level=1e-12, margin=0.5)) is Verdict.ALIKE
     assert told(states=[TwoStates(JOB, 1.5, 0.3)]) is Verdict.UNKNOWN
-    second = found(trials, (replace(JOB, metric=replace(JOB.metric, primary=False)),), baseline="base")
+    second = found(trials, (replace(JOB, metric=JOB.metric.replace(primary=False)),), baseline="base")
     assert (second.family, len(second.comparisons)) == (0, 1)
 
 
 def test_what_each_guest_did_is_as_a_trial_of_one() -> None:
-    first, second = guest(5, ops=1.0), replace(guest(7, ops=2.0), boot="p/0/2", problem="slow")
+    first, second = guest(5, ops=1.0), guest(7, ops=2.0).replace(boot="p/0/2", problem="slow")
     both, none = at_once(1, TWO, first, second), at_once(2, TWO, boot="p/9")
     (number, boot, problem, own), (number_2, boot_2, problem_2, other) = guests_of(both)
     assert (number, boot, problem) == (1, "p/0", None)
     assert (number_2, boot_2, problem_2) == (2, "p/0/2", "slow")
-    assert own == replace(both, clock=first.clock, result={"figures": {"ops": 1.0}}, check=first.check)
-    assert other == replace(both, clock=second.clock, result={"figures": {"ops": 2.0}}, check=second.check)
+    assert own == both.replace(clock=first.clock, result={"figures": {"ops": 1.0}}, check=first.check)
+    assert other == both.replace(clock=second.clock, result={"figures": {"ops": 2.0}}, check=second.check)
     assert each_guest([none, both]) == [own, other]
     assert guests_of(none) == [(None, "p/9", None, none)]
     assert isinstance(other.clock, Clock)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support import by_hand
 from tests.support.facts import assert_facts
 
-from virtoll.runfolder.traffic_records import Hop, Point, Surroundings
+from virtoll.runfolder.traffic_records import Hop, KernelCounters, KernelSpan, Point, Surroundings
 from virtoll.stats.hops import Loss, Owner, Segment, _divide, locate  # _divide: a table of whole frames
 
 BRIDGED = ("generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink")
@@ -48,7 +47,7 @@ def point(offered: list[int], forwarded: list[int], hops: list[dict[str, Any]] |
         for number, (sent, came) in enumerate(zip(offered, forwarded, strict=True))
     ]
     made = by_hand.point(1.0, sources, sinks, hops=None if hops is None else tuple(Hop(**one) for one in hops))
-    return replace(made, sink=replace(made.sink, **sink))
+    return made.replace(sink=made.sink.replace(**sink))
 
 
 def bridged(frames: Sequence[int | None], dropped: dict[str, int] | None = None) -> list[dict[str, Any]]:
@@ -88,8 +87,8 @@ def test_strangers_of_one_way_are_not_taken_from_the_counts_of_another() -> None
 def test_what_the_stack_counts_is_set_against_the_losses_of_all_ways() -> None:
     lossy = point([100, 100], [90, 80], both_ways([100] * 4 + [90] * 4, [100] * 4 + [80] * 4))
     snmp = {"Ip": {"InReceives": 200, "InDiscards": 25}}
-    guest = {"before": {"snmp": {"Ip": {"InReceives": 0}}}, "after": {"snmp": snmp}}
-    found = locate(replace(lossy, surroundings=Surroundings(host=None, guest=guest)))
+    guest = KernelSpan(KernelCounters(snmp={"Ip": {"InReceives": 0}}), KernelCounters(snmp=snmp))
+    found = locate(lossy.replace(surroundings=Surroundings(host=None, guest=guest)))
     assert len(found) == 2
     for loss in found:
         counted, uncounted = loss.counters
@@ -264,13 +263,13 @@ def test_all_that_is_not_the_trials_own_passed_beyond_the_guest_too() -> None:
     strangers = {"foreign_frames": 3, "late_trial_frames": 2}
     seen = point([100], [60], hops, **strangers, forged_frames=1)
     (own,) = seen.sink.per_source
-    seen = replace(seen, sink=replace(seen.sink, per_source=(replace(own, duplicate_frames=4),)))
+    seen = seen.replace(sink=seen.sink.replace(per_source=(own.replace(duplicate_frames=4),)))
     assert reported(locate(seen)) == [(0, Segment.GUEST, 40)]
     hops[6] = counted(hops[6], tx_packets=60, tx_dropped=6, queue_dropped=4)
     hops[7] = hop("sink", 60)
     told = point([100], [50], hops, **strangers, forged_frames=None)
     (own,) = told.sink.per_source
-    told = replace(told, sink=replace(told.sink, per_source=(replace(own, duplicate_frames=5),)))
+    told = told.replace(sink=told.sink.replace(per_source=(own.replace(duplicate_frames=5),)))
     assert reported(locate(told)) == [
         (0, Segment.GUEST, 40),
         (0, Segment.ATTACHMENT_OUT, 4),
@@ -284,8 +283,8 @@ def test_no_more_strangers_came_by_a_way_than_it_received_besides_its_own() -> N
     back = [{**one, "source": 1} for one in bridged([100] * 4 + [114] * 4)]
     seen = point([100, 100], [80, 100], [{**one, "source": 0} for one in there] + back, foreign_frames=20)
     first, second = seen.sink.per_source
-    sinks = replace(first, duplicate_frames=4), second
-    assert reported(locate(replace(seen, sink=replace(seen.sink, per_source=sinks)))) == [
+    sinks = first.replace(duplicate_frames=4), second
+    assert reported(locate(seen.replace(sink=seen.sink.replace(per_source=sinks)))) == [
         (0, Segment.GUEST, 10),
         (0, Segment.ATTACHMENT_OUT, 10),
     ]
@@ -448,15 +447,15 @@ def snmp(ip: dict[str, int], ext: dict[str, int], six: dict[str, int] | None) ->
 def test_the_stack_of_the_frames_family_is_asked(before: Any, after: Any, told: list[Any]) -> None:
     """Of 20 frames lost inside the guest: which of its counters grew, and how many are in none. 10 were lost before."""
     lossy = point([100], [70], bridged([100, 100, 90, 90, 70, 70, 70, 70]))
-    read = Surroundings(host=None, guest={"before": before, "after": after})
-    attachment, inside = locate(replace(lossy, surroundings=read))
+    read = Surroundings(host=None, guest=KernelSpan(KernelCounters(**before), KernelCounters(**after)))
+    attachment, inside = locate(lossy.replace(surroundings=read))
     assert (attachment.words, attachment.counters) == (Segment.ATTACHMENT_IN, ())
     expected = [one for one in told if one]
     assert len(inside.counters) == len(expected)
     for counter, one in zip(inside.counters, expected, strict=True):
         assert_facts(counter, "guest's stack", *([one] if isinstance(one, str) else [one, "no counter"]))
     for nothing in (None, Surroundings(host=None, guest=None)):
-        assert [loss.counters for loss in locate(replace(lossy, surroundings=nothing))] == [(), ()]
+        assert [loss.counters for loss in locate(lossy.replace(surroundings=nothing))] == [(), ()]
 
 
 def test_what_a_macvtap_dropped_is_its_own_place_alone() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,7 +84,7 @@ def test_a_point_is_over_the_blocks_that_have_both_its_rates() -> None:
 
 def test_only_rates_of_points_have_a_list() -> None:
     others = [
-        task(replace(RATE, source="figures")),
+        task(RATE.replace(source="figures")),
         task(rates_mbit_per_second=None),
         task(rates_mbit_per_second=[]),
         task(frame_size_bytes=None),

@@ -47,7 +47,7 @@ def run(noise: float, blocks: int) -> Analysis:
     """A run whose manifest fixes the planned looks."""
     data = run_data(Truth(REALISTIC, blocks=blocks, noise=noise, rounds=3, frame_sizes=(68,)))
     experiment = data.manifest.experiment | {"looks": [list(look) for look in PLANNED.plan]}
-    return analyse(replace(data, manifest=replace(data.manifest, experiment=experiment)))
+    return analyse(replace(data, manifest=data.manifest.replace(experiment=experiment)))
 
 
 def test_a_run_is_judged_at_the_level_of_its_last_look() -> None:
@@ -68,7 +68,7 @@ def test_what_is_not_measured_or_not_primary_is_not_waited_for() -> None:
     known, *_ = run(0.005, 5).comparisons
     missing = replace(known, verdict=Verdict.NOT_MEASURED)
     second = replace(
-        known, verdict=Verdict.UNKNOWN, task=replace(known.task, metric=replace(known.task.metric, primary=False))
+        known, verdict=Verdict.UNKNOWN, task=replace(known.task, metric=known.task.metric.replace(primary=False))
     )
     assert decided([known, missing, second])
     assert not decided([missing, second])

@@ -74,7 +74,7 @@ def test_agents_that_were_not_all_read_have_no_share(agents: Agents) -> None:
     both = observer_uses([job(1, 9, **cost(50, span(20, 0, agents={"generator": (0, 5), "sink": (1, 2)})))])
     assert both is not None
     assert both.agents_share == 0.3
-    gone = replace(span(20), after=ObserverReading(120, 1000, 2000, {"new": 5}))
+    gone = span(20).replace(after=ObserverReading(120, 1000, 2000, {"new": 5}))
     late = observer_uses([job(1, 9, **cost(50, gone))])
     assert late is not None
     assert late.agents_share is None, "an agent that was not there before"
@@ -91,7 +91,7 @@ def entry(label: str, kind: str = "kind", *, counters: bool = True, **more: Any)
 
 
 def manifest(*platforms: PlatformEntry, baseline: str | None = None) -> Manifest:
-    return replace(DATA, platforms=platforms, baseline=baseline)
+    return DATA.replace(platforms=platforms, baseline=baseline)
 
 
 def values(platform: str, value: float, own: Task = JOB, blocks: Sequence[int] = (0, 1, 2)) -> list[Observation]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pydantic import TypeAdapter
 from tests.support.by_hand import plain, task, trial
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.report.page import render_page
-from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point, Reordering
 from virtoll.stats.analysis import analyse
@@ -29,9 +27,9 @@ FORWARD = task("forward", "points", {"size": 64})
 
 def reordered(point: Point, **changed: Any) -> Point:
     """The point whose sink reported 5 reordered frames, of these extents, degrees and times."""
-    reported = TypeAdapter(Reordering).validate_json(jsonlines.encode(ORDER | changed), strict=True)
-    arrived = tuple(replace(one, reordered_frames=5, reordering=reported) for one in point.sink.per_source)
-    return replace(point, sink=replace(point.sink, per_source=arrived))
+    reported = Reordering.from_json(ORDER | changed)
+    arrived = tuple(one.replace(reordered_frames=5, reordering=reported) for one in point.sink.per_source)
+    return point.replace(sink=point.sink.replace(per_source=arrived))
 
 
 def row_of(*points: Point) -> OrderRow:
@@ -72,7 +70,7 @@ def test_the_report_tells_it() -> None:
     given = made_up_run({"native": {}}, [Made("native", "forward", {"frame_size_bytes": 64}, 1e5)], blocks=2)
 
     def disordered(one: TrialRecord) -> TrialRecord:
-        return replace(one, points=tuple(reordered(point, displacement=DENSITY) for point in one.points or ()))
+        return one.replace(points=tuple(reordered(point, displacement=DENSITY) for point in one.points or ()))
 
     assert 'id="reordering"' not in render_page(analyse(given), {})
     page = render_page(analyse(replace(given, trials=tuple(map(disordered, given.trials)))), {})

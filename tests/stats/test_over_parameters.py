@@ -73,7 +73,7 @@ def test_cpu_use_is_drawn_over_threads_as_what_was_measured_alone() -> None:
             CpuSpan(reading(0, 7), reading(10**9, 7 + each)),
             CpuSpan(reading(5 * 10**9, 0), reading(8 * 10**9, 3 * each)),
         )
-        return replace(trial, host_cpu=HostCpu(reading(0, 0), reading(10**10, 10**12), spans))
+        return trial.replace(host_cpu=HostCpu(reading(0, 0), reading(10**10, 10**12), spans))
 
     panels = analyse(replace(data, trials=tuple(map(counted, data.trials)))).over_parameters
     (cpus,) = (one for one in panels if one.metric.name == "host_cpu_use")
@@ -84,7 +84,7 @@ def test_cpu_use_is_drawn_over_threads_as_what_was_measured_alone() -> None:
 
 def test_cpu_use_is_one_more_metric_of_a_workload_by_trial_block_and_round() -> None:
     """A third and a quarter of a CPU, of trials that can be believed; once, however many metrics the workload has."""
-    duration = task(metric=replace(METRIC, name="rate", better="higher", source="marks", primary=True), threads=2)
+    duration = task(metric=METRIC.replace(name="rate", better="higher", source="marks", primary=True), threads=2)
     idle, third, quarter = (
         HostCpu(reading(0, 0), reading(9, 9), (CpuSpan(reading(0, 0), reading(12, spent)),)) for spent in (0, 4, 3)
     )
@@ -137,7 +137,7 @@ def test_two_parameters_that_change_one_at_a_time_have_a_curve_each() -> None:
 
 def test_what_a_study_did_by_one_to_eight_threads_is_drawn_over_them() -> None:
     study = load_experiment(find_experiment("suresh2014"), catalogue(), Selection(size="paper"))
-    metric = replace(METRIC, name="duration", unit="ns")
+    metric = METRIC.replace(name="duration", unit="ns")
     tasks = [
         Task(one.workload, metric, canonical(one.parameters.model_dump(mode="json")), "") for one in study.workloads
     ]
@@ -196,5 +196,5 @@ def test_conditions_have_a_panel_each_and_a_missing_point_is_no_zero() -> None:
 
 
 def test_a_workload_without_figures_is_drawn_by_its_duration() -> None:
-    duration = replace(METRIC, name="duration", source="marks", primary=True)
+    duration = METRIC.replace(name="duration", source="marks", primary=True)
     assert places(found(*(task(metric=duration, jobs=jobs) for jobs in (1, 2, 8)))) == [("jobs", (1, 2, 8), "")]

@@ -26,6 +26,7 @@ from tests.support.small_run import (
 
 from virtoll.runfolder.campaign_records import MergedRecord
 from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import CpuSpan, Forwarding, HostCpu
 from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
 from virtoll.runfolder.records import TrialRecord
@@ -46,7 +47,7 @@ def test_cautions_are_of_results_alone() -> None:
     def forged(one: TrialRecord) -> TrialRecord:
         if one.platform != "netns" or not one.points:
             return one
-        return replace(one, points=tuple(replace(own, sink=replace(own.sink, forged_frames=3)) for own in one.points))
+        return one.replace(points=tuple(own.replace(sink=own.sink.replace(forged_frames=3)) for own in one.points))
 
     told_of = analyse(trials(forged))
     assert told_of.cells == analyse(data()).cells, "they change no figure"
@@ -89,7 +90,7 @@ def test_what_is_near_the_instruments_limit_is_told_of_results_alone() -> None:
 
     assert told(given) == {Caution.GENERATOR_BOUND: "runc (64 B)", Caution.LOSSLESS: "netns (64 B)"}
     assert told(platforms("netns", platforms("runc", given, caveat="nested"), caveat="nested")) == {}
-    others = tuple(replace(one, parameters={**one.parameters, "frame_size_bytes": 1500}) for one in given.calibrations)
+    others = tuple(one.replace(parameters={**one.parameters, "frame_size_bytes": 1500}) for one in given.calibrations)
     unknown = told(replace(given, calibrations=others))
     assert_facts(unknown[Caution.UNCALIBRATED], "native (64 B)", "netns (64 B)", "runc (64 B)")
 
@@ -118,10 +119,10 @@ def test_rates_that_say_less_have_no_verdict() -> None:
     one = compared(analyse(made_up_run(PLATFORMS, faster)), "netns", "forward")
     assert (one.verdict, one.at_least) == (Verdict.UNKNOWN, None)
     nowhere = Forwarding(None, None, "no threads")
-    boots = tuple(replace(boot, forwarding=nowhere) for boot in data().boots)
+    boots = tuple(boot.replace(forwarding=nowhere) for boot in data().boots)
     sender = analyse(replace(data(), boots=boots))
     assert sender.forwarded_elsewhere.keys() == {"native", "native-again", "netns"}
-    only_base = tuple(replace(boot, forwarding=nowhere) if boot.platform == "native" else boot for boot in data().boots)
+    only_base = tuple(boot.replace(forwarding=nowhere) if boot.platform == "native" else boot for boot in data().boots)
     for found in (sender, analyse(replace(data(), boots=only_base))):
         rates = [one for one in (*found.comparisons, *found.control) if one.share and one.task.is_forwarding_rate]
         assert {one.caveat for one in rates} == {NOT_PINNED}
@@ -156,11 +157,11 @@ def test_blocks_of_several_hosts_are_tested_by_host() -> None:
     marked = analyse(platforms("netns", five, caveat="nested")).drift
     assert marked is not None
     assert marked != drifting.drift, "without what is no result"
-    anew = trials(lambda one: replace(one, trial=100 - one.trial))
+    anew = trials(lambda one: one.replace(trial=100 - one.trial))
     assert [one.trial for one in analyse(anew).observations] == sorted(one.trial for one in anew.trials)
     of_parts = analyse(manifested(anew, hosts=hosts, merged=MergedRecord("c", ()))).observations
     assert [one.trial for one in of_parts] == [one.trial for one in anew.trials], "by the clock, side by side"
-    restarted = [replace(data().fitness[0], after_trial=None, throttle_count=count) for count in (0, 50)]
+    restarted = [data().fitness[0].replace(after_trial=None, throttle_count=count) for count in (0, 50)]
     parts = replace(merged.data, fitness=tuple(restarted))
     assert {one.value for one in analyse(parts).fitness.findings if one.threshold.name == "throttling"} == {None}
     single = analyse(manifested(hosts=hosts[:1]))
@@ -173,17 +174,16 @@ def test_what_guests_cost_is_of_those_that_were_started_alone() -> None:
     assert row.files is not None
     assert (row.files.median, row.files.blocks) == (7, 1)
     assert [one.platform for one in analyse(given).guests] == ["native", "native-again", "netns"]
-    others = tuple(replace(one, scale=ScalePoint(2, 1, 64)) if one.platform == "netns" else one for one in given.boots)
+    others = tuple(one.replace(scale=ScalePoint(2, 1, 64)) if one.platform == "netns" else one for one in given.boots)
     assert [one.platform for one in analyse(replace(given, boots=others)).guests] == ["native", "native-again"]
 
 
 def test_facts_that_are_not_as_the_baselines_are_told() -> None:
     boots = tuple(
-        replace(one, mismatches=("CPUs: asked 1, inside 2",)) if one.platform == "netns" else one
-        for one in data().boots
+        one.replace(mismatches=("CPUs: asked 1, inside 2",)) if one.platform == "netns" else one for one in data().boots
     )
     assert analyse(replace(data(), boots=boots)).unlike == {"netns": ("CPUs",)}
-    all_of_them = tuple(replace(one, mismatches=("CPUs: asked 1, inside 2",)) for one in data().boots)
+    all_of_them = tuple(one.replace(mismatches=("CPUs: asked 1, inside 2",)) for one in data().boots)
     assert analyse(replace(data(), boots=all_of_them)).unlike == {}, "the baseline is no other"
     assert analyse(manifested(replace(data(), boots=boots), baseline=None)).unlike == {}
     assert analyse(data()).unlike == {}
@@ -195,7 +195,7 @@ def test_the_instruments_use_is_of_all_trials_with_and_without_counters() -> Non
         return ObserverCost(counters, Observed(first, last), (Observed(first, last),))
 
     def observed(one: TrialRecord) -> TrialRecord:
-        return replace(one, observer=cost(5, counters=True) if one.platform == "native" else cost(3, counters=False))
+        return one.replace(observer=cost(5, counters=True) if one.platform == "native" else cost(3, counters=False))
 
     found = analyse(trials(observed))
     assert found.observer is not None
@@ -258,8 +258,8 @@ def test_points_curves_and_tasks_are_found_by_their_keys() -> None:
 def test_cpu_time_of_the_host_is_by_job_and_set_against_the_baselines() -> None:
     def used(one: TrialRecord) -> TrialRecord:
         spent = 30 if one.platform == "netns" else 10
-        return replace(
-            one, host_cpu=HostCpu(reading(0, 0), reading(10, spent), (CpuSpan(reading(0, 0), reading(10, spent)),))
+        return one.replace(
+            host_cpu=HostCpu(reading(0, 0), reading(10, spent), (CpuSpan(reading(0, 0), reading(10, spent)),))
         )
 
     found = {(one.platform, one.task.workload): one for one in analyse(trials(used)).host_cpu}
@@ -304,7 +304,7 @@ def test_guests_beside_and_at_once_are_judged_by_the_runs_own_rules() -> None:
     assert [(one.platform, one.condition) for one in analysis.routers_beside] == [("native", IDLE), ("netns", IDLE)]
     never = replace(
         beside(),
-        manifest=replace(beside().manifest, experiment={**beside().manifest.experiment, "looks": [[3, 1e-12]]}),
+        manifest=beside().manifest.replace(experiment={**beside().manifest.experiment, "looks": [[3, 1e-12]]}),
     )
     assert {one.verdict for one in analyse(never).isolation.comparisons if one.share} == {Verdict.UNKNOWN}
     marked = analyse(platforms("netns", beside(), caveat="nested")).isolation.comparisons
@@ -344,8 +344,8 @@ def paired_points(frame_ns: int) -> tuple[Point, Point]:
 
 def test_cpu_time_of_a_frame_is_that_of_the_trial_less_the_calibrations() -> None:
     """30 ns in the trial, of which 12 are generator's and sink's; without calibrations it is a gap, with its reason."""
-    given = trials(lambda one: replace(one, cpu_points=paired_points(30)) if one.workload == "forward" else one)
-    calibrated = tuple(replace(one, cpu_points=paired_points(12)) for one in given.calibrations)
+    given = trials(lambda one: one.replace(cpu_points=paired_points(30)) if one.workload == "forward" else one)
+    calibrated = tuple(one.replace(cpu_points=paired_points(12)) for one in given.calibrations)
     analysis = analyse(replace(given, calibrations=calibrated))
     assert [one.value for one in analysis.observations if one.task.metric.source == "cpu_points"] == [18] * 9
     assert analysis.gaps == ()
@@ -368,17 +368,17 @@ def test_with_two_states_of_the_host_nothing_below_a_factor_of_two_is_told(where
     given = made_up_run({"native": {}, "netns": {}}, made, blocks=5, rounds=2)
     slow = [one.trial for one in given.trials if one.platform == "native"][::3]
     given = trials(
-        lambda one: replace(one, clock=clock(150_000_000 + one.trial * 10_000)) if one.trial in slow else one, given
+        lambda one: one.replace(clock=clock(150_000_000 + one.trial * 10_000)) if one.trial in slow else one, given
     )
     if where == "beside":
-        given = replace(given, beside=tuple(replace(one, clock=clock(170_000_000)) for one in given.beside))
+        given = replace(given, beside=tuple(one.replace(clock=clock(170_000_000)) for one in given.beside))
     if where == "at once":
         several = [
             Made(label, "superpi", value=value, scale=ScalePoint(2, 1, 128 << 20))
             for label, value in (("native", 1e8), ("netns", 1.6e8))
         ]
         both = made_up_run({"native": {}, "netns": {}}, several, blocks=3)
-        at_once = tuple(replace(one, trial=one.trial + 1000) for one in both.at_once)
+        at_once = tuple(one.replace(trial=one.trial + 1000) for one in both.at_once)
         given = replace(given, at_once=at_once, groups=both.groups)
     analysis = analyse(given)
     ((state, job),) = [(one, one.task) for one in analysis.two_states]
@@ -444,14 +444,14 @@ def test_rates_of_a_list_and_over_the_sizes_of_a_table() -> None:
 def test_what_is_told_against_the_baseline() -> None:
     """CPU flags are those more and less than the baseline's, not than the first's; a paper's shares are of it too."""
     flags = {"netns": ["a", "b"], "native": ["b", "c"], "native-again": ["b", "c"]}
-    boots = tuple(replace(one, facts={**(one.facts or {}), "cpu_flags": flags[one.platform]}) for one in data().boots)
+    boots = tuple(one.replace(facts=Facts(cpu_flags=tuple(flags[one.platform]))) for one in data().boots)
     given = asked(summary="mean-sd")
-    found = analyse(replace(given, boots=boots, manifest=replace(given.manifest, baseline="netns", control=None)))
+    found = analyse(replace(given, boots=boots, manifest=given.manifest.replace(baseline="netns", control=None)))
     row = next(one for one in found.equivalence.rows if one.name == "CPU flags")
     assert (row.values["netns"], row.values["native"]) == ("2 flags", "2 flags; + c; − a")
     shares = {(one.platform, one.task.workload): one.share for one in found.paper.rows}
     assert shares["native", "superpi"] == pytest.approx(1.3, rel=0.03)
-    two = analyse(manifested(hosts=(hosts_of(1)[0], replace(hosts_of(2)[1], blocks=(1, 2)))))
+    two = analyse(manifested(hosts=(hosts_of(1)[0], hosts_of(2)[1].replace(blocks=(1, 2)))))
     assert two.host_of == {0: "host-0", 1: "host-1", 2: "host-1"}
     assert {one.platform for one in two.across_hosts.variations} == {"netns"}
 
@@ -470,5 +470,5 @@ def test_of_several_guests_at_once_a_look_has_the_level_of_its_blocks() -> None:
         (one,) = analysis.at_once.comparisons
         assert one.simultaneous is not None
         assert one.simultaneous.coverage == 1 - level
-    lost = tuple(replace(one, status="failed") if one.block == 3 else one for one in given.at_once if one.block < 4)
+    lost = tuple(one.replace(status="failed") if one.block == 3 else one for one in given.at_once if one.block < 4)
     assert analyse(replace(given, at_once=lost)).level == 0.02

@@ -92,7 +92,7 @@ def test_the_page_and_a_table_show_them_where_they_are_counted() -> None:
 
     def pausing(one: TrialRecord) -> TrialRecord:
         hops = (hop({"driver_tx_pause": 0}, {"driver_tx_pause": 5}),)
-        return replace(one, points=tuple(replace(point, hops=hops) for point in one.points or ()))
+        return one.replace(points=tuple(point.replace(hops=hops) for point in one.points or ()))
 
     counting = analyse(replace(plain_run, trials=tuple(map(pausing, plain_run.trials))))
     assert '<h3 id="pauses">' in render_page(counting, {})
@@ -104,5 +104,5 @@ def test_the_page_and_a_table_show_them_where_they_are_counted() -> None:
     roles = {role: {"host": {"ssh": "bench@peer"}, "interfaces": ["eth1"]} for role in ("generator", "sink")}
     hypervisor: dict[str, Any] = {"host": {"local": True}, "interfaces": ["eth2"]}
     testbed = {**roles, "hypervisor": hypervisor, "flow_control": False}
-    by_nics = analyse(replace(plain_run, manifest=replace(plain_run.manifest, testbed=testbed)))
+    by_nics = analyse(replace(plain_run, manifest=plain_run.manifest.replace(testbed=testbed)))
     assert_facts(render_page(by_nics, {}), "No interface", "pause frames", "flow control", "switched off")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +9,10 @@ from tests.support.by_hand import boot_record
 from tests.support.facts import assert_facts, refused
 
 from virtoll.errors import RunFolderError
+from virtoll.runfolder.facts import ReachFacts
 from virtoll.runfolder.guest_records import AgentClock, HostProcess
 from virtoll.runfolder.records import BootRecord
-from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.store import parse_record
 from virtoll.stats.guests import Readiness, readiness
 from virtoll.stats.reach import ATTEMPTS, capability_names, on_hosts_kernel, process_text, reach_rows
 
@@ -42,7 +42,7 @@ REACH: dict[str, Any] = {
 
 
 def test_what_is_known_is_told_in_words() -> None:
-    rows = reach_rows(REACH, boot_record({"reach": REACH}, host_process=QEMU))
+    rows = reach_rows(ReachFacts.from_json(REACH), boot_record({"reach": REACH}, host_process=QEMU))
     told: dict[str, tuple[str | int, ...]] = {
         "kernel": ("own",),
         "user namespace": ("own", "0 100000 65536"),
@@ -82,13 +82,13 @@ def test_what_an_older_run_has_not_is_unknown_and_not_none() -> None:
     ],
 )
 def test_each_of_the_agents_facts_is_a_row(key: str, value: Any, row: str, words: str) -> None:
-    assert reach_rows({**REACH, key: value}, boot_record({}))[row] == words
+    assert reach_rows(ReachFacts.from_json({**REACH, key: value}), boot_record({}))[row] == words
 
 
 def test_a_guest_on_the_hosts_kernel_and_an_older_agents_process_are_told() -> None:
     here = boot_record({"reach": {"network_namespace": QEMU.network_namespace}}, host_process=QEMU)
     assert reach_rows(None, here)["kernel"] == "the host's"
-    plain = replace(QEMU, seccomp_mode=None, own_namespaces=())
+    plain = QEMU.replace(seccomp_mode=None, own_namespaces=())
     text = process_text(plain)
     assert_facts(text, "qemu-system-x86", 65534, "none")
     assert "seccomp" not in text
@@ -120,7 +120,7 @@ def test_most_are_told_by_those_that_are_missing() -> None:
 
 def test_a_guest_with_a_boot_number_of_its_own_is_on_the_hosts_kernel() -> None:
     """systemd-nspawn and LXC give their containers a number of their own: their starts had no parts."""
-    outside = HostProcess(**{**vars(QEMU), "network_namespace": REACH["network_namespace"]})
+    outside = QEMU.replace(network_namespace=REACH["network_namespace"])
     started = AgentClock(2000, 10_000_000, 2500)
     covered = {"boot_id": "its own", "reach": REACH}
     here = boot_record(covered, host_process=outside, host_boot_id="the host's", agent_clock=started)
@@ -132,7 +132,7 @@ def test_a_guest_with_a_boot_number_of_its_own_is_on_the_hosts_kernel() -> None:
     assert on_hosts_kernel(boot_record(covered, host_boot_id="its own")) is True, "without a process, by the number"
     older = boot_record({"boot_id": "b"}, host_process=QEMU, host_boot_id="b")
     assert on_hosts_kernel(older) is True, "without a name inside, too"
-    unnamed = replace(QEMU, network_namespace=None)
+    unnamed = QEMU.replace(network_namespace=None)
     assert on_hosts_kernel(boot_record(covered, host_process=unnamed, host_boot_id="another")) is False
 
 
@@ -142,6 +142,7 @@ def test_a_guest_with_a_boot_number_of_its_own_is_on_the_hosts_kernel() -> None:
 )
 def test_a_damaged_reach_is_refused_when_it_is_read(key: str, value: Any) -> None:
     good = boot_record({"reach": REACH}, host_process=QEMU)
-    assert parse_record(BootRecord, to_json(good)) == good
-    with refused("reach", error=RunFolderError):
-        parse_record(BootRecord, to_json(boot_record({"reach": {**REACH, key: value}})))
+    assert parse_record(BootRecord, good.to_json()) == good
+    damaged = good.to_json() | {"facts": {"reach": {**REACH, key: value}}}
+    with refused("reach", key, error=RunFolderError):
+        parse_record(BootRecord, damaged)

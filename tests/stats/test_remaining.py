@@ -202,7 +202,7 @@ def test_a_block_takes_from_its_first_trial_to_its_last() -> None:
 def state(after: int | None, monotonic: float, realtime: float) -> FitnessRecord:
     sample = parse_record(FitnessRecord, fitness(0))
     moments = {"monotonic_ns": round(monotonic * SECOND), "realtime_ns": round(realtime * SECOND)}
-    return replace(sample, after_trial=after, **moments)  # type: ignore[arg-type]
+    return sample.replace(after_trial=after, **moments)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ At 1 000 000 frames/s that is 672 Mbit/s (64 bytes, and 20 of preamble, delimite
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ def other(rate: float, *, lost: int = 0, size: int = 64) -> Point:
     sent = round(rate)
     steps = {"first_sent_monotonic_ns": 0, "last_sent_monotonic_ns": 1_000_000_000}
     own = point(rate, [source(intended=sent + 1, **steps)], [sink(forwarded=sent + 1 - lost, lost=lost)])
-    return replace(own, frame_size_bytes=size)
+    return own.replace(frame_size_bytes=size)
 
 
 def beside(number: int, block: int, *others: Point | None, condition: Condition = FLOOD, **more: Any) -> TrialRecord:

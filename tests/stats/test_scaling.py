@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.by_hand import clock, plain, point, sink, source, trial
 
 from virtoll.runfolder.records import MetricRecord, TrialRecord
-from virtoll.runfolder.store import to_json
 from virtoll.stats.scaling import Scaling, Step, scalings
 from virtoll.stats.values import Observation, Task, canonical
 
@@ -118,8 +116,8 @@ def test_guests_side_by_side_have_their_shares_and_their_fairness() -> None:
 def test_loading_a_table_takes_what_the_outside_clock_says() -> None:
     run = Run()
     none: list[dict[str, Any] | None] = [None, {}, {"routing_table": None}, {"routing_table": {"clock": None}}]
-    for result in [*none, *({"routing_table": {"clock": to_json(clock(ns))}} for ns in (400, 600))]:
+    for result in [*none, *({"routing_table": {"clock": clock(ns).to_json()}} for ns in (400, 600))]:
         run.add("p", 0, {"routes": 10}, 1.0, result=result)
-    run.add("p", 0, {"routes": 20}, 1.0, result={"routing_table": {"clock": to_json(replace(clock(1), marks=None))}})
+    run.add("p", 0, {"routes": 20}, 1.0, result={"routing_table": {"clock": clock(1).replace(marks=None).to_json()}})
     (found,) = run.scalings("p")
     assert [one.load_ns for one in found.steps] == [(400, 600), ()]

@@ -21,7 +21,7 @@ from virtoll.stats.values import Task
 DATA = run_data(Truth(REALISTIC, blocks=2))
 JOB = task_of("job", "marks", {"n": 1}, name="time")
 RATE = task_of("flow", "points", name="rate")
-SIDE = replace(RATE, metric=replace(RATE.metric, name="side", primary=False))
+SIDE = replace(RATE, metric=RATE.metric.replace(name="side", primary=False))
 COUNT, CHANGED = 16, 9
 
 
@@ -32,10 +32,10 @@ def of(kind: Kind = Kind.SHARE, platform: str = "p", task: Task = RATE) -> Serie
 def run(values: Mapping[SeriesOf, float], titled: str = "", **host: Any) -> RunOfHistory:
     """A run of these values; `titled`: what it calls its tasks."""
     tasks = {
-        task.metric.name: replace(task, metric=replace(task.metric, title=titled or task.metric.title))
+        task.metric.name: replace(task, metric=task.metric.replace(title=titled or task.metric.title))
         for task in (JOB, RATE, SIDE)
     }
-    manifest = replace(DATA.manifest, host={**DATA.manifest.host, **host})
+    manifest = DATA.manifest.replace(host={**DATA.manifest.host, **host})
     return RunOfHistory(manifest, dict(values), {one: tasks[one.metric] for one in values})
 
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tests.support.by_hand import SECOND, plain, point, sink, source, trial
 
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.sweeps import Curve, CurvePoint, PointValue, Spread, curves, point_values
 
-TWO_SOURCES = replace(
-    point(
-        7.0,
-        [source(0, intended=11, offered=9, refused_frames=3), source(1, intended=21)],
-        [
-            replace(sink(0, forwarded=6, lost=3), duplicate_frames=1, reordered_frames=2),
-            replace(sink(1, forwarded=16, lost=5), duplicate_frames=10, reordered_frames=20),
-        ],
-    ),
+TWO_SOURCES = point(
+    7.0,
+    [source(0, intended=11, offered=9, refused_frames=3), source(1, intended=21)],
+    [
+        sink(0, forwarded=6, lost=3).replace(duplicate_frames=1, reordered_frames=2),
+        sink(1, forwarded=16, lost=5).replace(duplicate_frames=10, reordered_frames=20),
+    ],
+).replace(
     frame_size_bytes=128,
 )
 
 
 def test_a_points_counts_are_sums_over_its_sources() -> None:
-    seen = replace(TWO_SOURCES.sink, foreign_frames=4, late_trial_frames=5, forged_frames=6, kernel_dropped_frames=7)
-    (first, second) = point_values([trial(3, plain(None, 2), replace(TWO_SOURCES, sink=seen), block=8)])
+    seen = TWO_SOURCES.sink.replace(foreign_frames=4, late_trial_frames=5, forged_frames=6, kernel_dropped_frames=7)
+    (first, second) = point_values([trial(3, plain(None, 2), TWO_SOURCES.replace(sink=seen), block=8)])
     assert (first.place, first.flat_out, first.intended_frames, first.refused_frames) == (0, True, 2, 0)
     assert second == PointValue(
         trial=3,

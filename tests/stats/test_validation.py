@@ -89,16 +89,16 @@ def test_a_row_has_its_own_entrys_words_and_its_clocks_median_estimate() -> None
     analysis = analyse(run_data(Truth({"native": {}, "netns": {}}, control=None)))
     first, second = analysis.data.manifest.platforms
     entries = (
-        replace(first, version="7.2", reason="of another time", host=None),
-        replace(second, family="model", available=False, reason="not here"),
+        first.replace(version="7.2", reason="of another time", host=None),
+        second.replace(family="model", available=False, reason="not here"),
     )
     timed = [
         job(number, 5, platform="native", clock=clock(5, error_estimate_ns=one))
         for number, one in enumerate((3, 9, None, 5))
     ]
     timed += [job(7, None, platform="native"), job(8, 1, platform="native", status="invalid")]
-    timed += [job(9, 1, platform="native", clock=replace(clock(5, error_estimate_ns=99), marks=None))]
-    manifest = replace(analysis.data.manifest, platforms=entries)
+    timed += [job(9, 1, platform="native", clock=clock(5, error_estimate_ns=99).replace(marks=None))]
+    manifest = analysis.data.manifest.replace(platforms=entries)
     changed = replace(analysis, data=replace(analysis.data, manifest=manifest, trials=tuple(timed)))
     native, netns = validations_of(changed)
     assert (native.platform, native.version, native.where, native.why_not) == (

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.by_hand import point as by_hand_point
 from tests.support.facts import assert_facts
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.runfolder.frame_shape import SWEEP_KEYS
 from virtoll.runfolder.records import Clock, GuestClock, Marks, MetricRecord, TrialRecord, duration_ns
-from virtoll.runfolder.traffic_records import Point, Sink, SinkCounts
+from virtoll.runfolder.traffic_records import SinkCounts
 from virtoll.stats.analysis import RunData
 from virtoll.stats.values import (
     Task,
@@ -28,8 +29,8 @@ from virtoll.stats.values import (
 )
 
 DURATION = MetricRecord("job", "duration", "ns", "lower", "marks", title="a job", resource="cpu")
-FIGURE = replace(DURATION, name="rate", source="figures", title="a job: rate", primary=False, better="higher")
-COST = replace(DURATION, name="cost", source="cpu_points", primary=False)
+FIGURE = DURATION.replace(name="rate", source="figures", title="a job: rate", primary=False, better="higher")
+COST = DURATION.replace(name="cost", source="cpu_points", primary=False)
 TASK, RATE, COSTS = (Task("job", metric, "{}", "") for metric in (DURATION, FIGURE, COST))
 
 
@@ -40,13 +41,11 @@ def data() -> RunData:
 
 @pytest.fixture(scope="module")
 def job(data: RunData) -> TrialRecord:
-    return replace(
-        data.trials[0], workload="job", parameters={}, platform="p", block=3, round=1, repeats=1, status="ok"
-    )
+    return data.trials[0].replace(workload="job", parameters={}, platform="p", block=3, round=1, repeats=1, status="ok")
 
 
 def lasting(job: TrialRecord, number: int, ns: int, **more: Any) -> TrialRecord:
-    return replace(job, trial=number, clock=clock(0, ns), **more)
+    return job.replace(trial=number, clock=clock(0, ns), **more)
 
 
 def clock(start_ns: int, end_ns: int, *, step_ns: int = 0, guest: GuestClock | None = None) -> Clock:
@@ -60,8 +59,8 @@ def test_a_duration_is_without_the_clocks_step_and_the_guests_pause() -> None:
     own = GuestClock(50, 450, 0, 0, user_cpu_ns=0, system_cpu_ns=0, pause_ns=50)
     assert own.between_marks_ns == 400
     assert duration_ns(clock(100, 1100, step_ns=200, guest=own)) == 700
-    assert duration_ns(clock(100, 1100, guest=replace(own, pause_ns=0))) == 1000
-    assert duration_ns(replace(clock(0, 1), marks=None)) is None
+    assert duration_ns(clock(100, 1100, guest=own.replace(pause_ns=0))) == 1000
+    assert duration_ns(clock(0, 1).replace(marks=None)) is None
 
 
 def test_each_believable_trial_has_a_value_in_the_order_of_the_numbers(job: TrialRecord) -> None:
@@ -87,7 +86,7 @@ def test_each_believable_trial_has_a_value_in_the_order_of_the_numbers(job: Tria
     assert gaps[1].reason == "too few frames"
     by_clock, _ = observations_of((TASK,), trials, by_clock=True)
     assert [(one.trial, one.position) for one in by_clock] == [(7, 0), (5, 2)], "several hosts, side by side"
-    at_once = [replace(one, started_realtime_ns=None) for one in trials]
+    at_once = [one.replace(started_realtime_ns=None) for one in trials]
     assert [one.trial for one in observations_of((TASK,), at_once, by_clock=True)[0]] == [5, 7]
     (missing,) = observations_of((COSTS,), trials[3:4])[1]
     assert missing.trial == 5
@@ -97,17 +96,17 @@ def test_each_believable_trial_has_a_value_in_the_order_of_the_numbers(job: Tria
 @pytest.mark.parametrize("figure", [None, "7", True, 0, -1.0, float("nan"), float("inf")], ids=str)
 def test_what_is_no_number_above_zero_is_no_figure(job: TrialRecord, figure: object) -> None:
     for result in (None, {}, {"figures": None}, {"figures": {"rate": figure}}):
-        found, gaps = observations_of((RATE,), [replace(job, trial=1, result=result)])
+        found, gaps = observations_of((RATE,), [job.replace(trial=1, result=result)])
         assert (found, [one.trial for one in gaps]) == ((), [1])
 
 
 def test_a_small_figure_is_one(job: TrialRecord) -> None:
-    ((one,), gaps) = observations_of((RATE,), [replace(job, trial=1, result={"figures": {"rate": 0.25}})])
+    ((one,), gaps) = observations_of((RATE,), [job.replace(trial=1, result={"figures": {"rate": 0.25}})])
     assert (one.value, gaps) == (0.25, ())
 
 
 def test_a_duration_that_cannot_be_is_said_to_be_none(job: TrialRecord) -> None:
-    trials = [lasting(job, 1, 0), lasting(job, 2, -5), replace(job, trial=3, clock=None), lasting(job, 4, 1)]
+    trials = [lasting(job, 1, 0), lasting(job, 2, -5), job.replace(trial=3, clock=None), lasting(job, 4, 1)]
     found, gaps = observations_of((TASK,), trials)
     assert [one.value for one in found] == [1.0]
     assert [one.trial for one in gaps] == [1, 2, 3]
@@ -116,27 +115,27 @@ def test_a_duration_that_cannot_be_is_said_to_be_none(job: TrialRecord) -> None:
 
 
 def test_a_sweep_without_a_forwarded_frame_has_no_rate(job: TrialRecord) -> None:
-    swept = replace(TASK, metric=replace(DURATION, source="points"))
-    found, gaps = observations_of((swept,), [replace(job, trial=1, points=())])
+    swept = replace(TASK, metric=DURATION.replace(source="points"))
+    found, gaps = observations_of((swept,), [job.replace(trial=1, points=())])
     assert (found, [one.trial for one in gaps]) == ((), [1])
     assert_facts(gaps[0].reason, "forwarded", "sweep", "rate")
     silent = SinkCounts(0, 0, 0, 0, 0, first_received_monotonic_ns=None, last_received_monotonic_ns=None)
-    point = Point(None, 10**9, 64, "b", (), Sink((silent,), 0, 0, 0, drained=True))
-    assert observations_of((swept,), [replace(job, trial=1, points=(point,))]) == (found, gaps)
-    slow = replace(silent, forwarded_frames=2, first_received_monotonic_ns=0, last_received_monotonic_ns=2 * 10**9)
-    slow_point = replace(point, sink=replace(point.sink, per_source=(slow,)))
-    ((one,), none) = observations_of((swept,), [replace(job, trial=1, points=(point, slow_point))])
+    point = by_hand_point(None, [], [silent])
+    assert observations_of((swept,), [job.replace(trial=1, points=(point,))]) == (found, gaps)
+    slow = silent.replace(forwarded_frames=2, first_received_monotonic_ns=0, last_received_monotonic_ns=2 * 10**9)
+    slow_point = point.replace(sink=point.sink.replace(per_source=(slow,)))
+    ((one,), none) = observations_of((swept,), [job.replace(trial=1, points=(point, slow_point))])
     assert (one.value, none) == (0.5, ())
 
 
 def test_why_a_value_is_missing_is_what_the_first_such_trial_says(job: TrialRecord) -> None:
-    failed = replace(job, status="failed", reason="no memory")
+    failed = job.replace(status="failed", reason="no memory")
     trials = [
         job,
-        replace(failed, platform="q"),
+        failed.replace(platform="q"),
         failed,
-        replace(failed, reason="later"),
-        replace(failed, platform="x"),
+        failed.replace(reason="later"),
+        failed.replace(platform="x"),
     ]
     reasons = why_missing(trials, lambda trial: None if trial.platform == "x" else "alone")
     assert list(reasons) == [(platform, "job", "{}", "alone") for platform in ("q", "p")]
@@ -148,9 +147,9 @@ def test_tasks_are_those_of_the_plan_and_of_the_records(data: RunData) -> None:
     """By metric in the manifest's order; numbers of one key from the smallest, words after them."""
     planned = data.manifest.plan.trials[0]
     sizes: list[dict[str, Any]] = [{"size": 100}, {"size": 20}, {"size": "few"}, {"size": "all"}, {"size": 20}]
-    plan = replace(data.manifest.plan, trials=tuple(replace(planned, workload="job", parameters=one) for one in sizes))
-    manifest = replace(data.manifest, plan=plan, metrics=(DURATION, replace(DURATION, workload="none"), FIGURE))
-    extra = replace(data.trials[0], workload="job", parameters={"size": 3})
+    plan = data.manifest.plan.replace(trials=tuple(planned.replace(workload="job", parameters=one) for one in sizes))
+    manifest = data.manifest.replace(plan=plan, metrics=(DURATION, DURATION.replace(workload="none"), FIGURE))
+    extra = data.trials[0].replace(workload="job", parameters={"size": 3})
     tasks = tasks_of(manifest, [extra])
     assert [(one.metric.name, json.loads(one.parameters)["size"]) for one in tasks] == [
         (name, size) for name in ("duration", "rate") for size in (3, 20, 100, "all", "few")
@@ -167,8 +166,8 @@ def named(own: dict[str, Any], *others: dict[str, Any]) -> str:
     """What tells a set of parameters from the others of its workload."""
     data = run_data(Truth({"native": {}}, blocks=2, control=None))
     planned = data.manifest.plan.trials[0]
-    family = tuple(replace(planned, workload="job", parameters=one) for one in (own, *others))
-    manifest = replace(data.manifest, plan=replace(data.manifest.plan, trials=family), metrics=(DURATION,))
+    family = tuple(planned.replace(workload="job", parameters=one) for one in (own, *others))
+    manifest = data.manifest.replace(plan=data.manifest.plan.replace(trials=family), metrics=(DURATION,))
     return next(one.size for one in tasks_of(manifest, ()) if json.loads(one.parameters) == own)
 
 
@@ -225,15 +224,15 @@ def test_a_size_says_what_tells_it_from_the_others(
 
 
 def test_a_metric_that_its_workload_is_known_by_needs_no_name() -> None:
-    named = replace(DURATION, title="a job: duration")
+    named = DURATION.replace(title="a job: duration")
     assert title_of(named) == "a job"
-    assert title_of(replace(named, source="points")) == "a job"
-    assert title_of(replace(named, source="figures")) == "a job: duration"
-    assert title_of(replace(named, primary=False)) == "a job: duration"
+    assert title_of(named.replace(source="points")) == "a job"
+    assert title_of(named.replace(source="figures")) == "a job: duration"
+    assert title_of(named.replace(primary=False)) == "a job: duration"
 
 
 def test_a_paper_prints_a_workloads_own_figures_where_it_reports_any() -> None:
-    other = Task("other", replace(DURATION, workload="other"), "{}", "")
+    other = Task("other", DURATION.replace(workload="other"), "{}", "")
     assert printed_tasks((TASK, RATE, COSTS, other)) == (RATE, other)
 
 
@@ -247,13 +246,13 @@ def test_what_sizes_have_in_common() -> None:
 def test_which_tasks_a_trial_measures(job: TrialRecord) -> None:
     of = TasksOf((TASK, RATE, replace(TASK, parameters='{"size": 1}')))
     assert list(of(job)) == [TASK, RATE]
-    assert list(of(replace(job, workload="none"))) == []
+    assert list(of(job.replace(workload="none"))) == []
     assert TASK.is_of(job)
-    assert not TASK.is_of(replace(job, parameters={"size": 1}))
-    assert not TASK.is_of(replace(job, workload="none"))
+    assert not TASK.is_of(job.replace(parameters={"size": 1}))
+    assert not TASK.is_of(job.replace(workload="none"))
 
 
 def test_which_metrics_are_a_routers_rate() -> None:
     names = ("maximum_forwarding_rate", "ndr", "pdr", "transmitted_rate")
-    found = [replace(TASK, metric=replace(DURATION, name=name)).is_forwarding_rate for name in names]
+    found = [replace(TASK, metric=DURATION.replace(name=name)).is_forwarding_rate for name in names]
     assert found == [True, True, True, False]

@@ -56,7 +56,7 @@ def test_a_share_is_of_the_same_round_and_the_median_of_its_block() -> None:
     host += observed("native-again", (0, 0, 20))
     own = observed("p", (0, 0, 40), (0, 1, 400), (0, 2, 1000), (0, 3, 1), (2, 0, 1))
     assert dict(paired_shares(TASK, own, host)) == pytest.approx({0: 0.25})
-    rate = replace(TASK, metric=replace(METRIC, better="higher"))
+    rate = replace(TASK, metric=METRIC.replace(better="higher"))
     assert dict(paired_shares(rate, own, host)) == pytest.approx({0: 4.0})
 
 
@@ -293,7 +293,7 @@ def test_what_is_told_where_the_host_has_two_states() -> None:
     assert other is single
     assert one.verdict is Verdict.UNKNOWN
     assert_facts(one.reason, "two states", 2)
-    rate = replace(TASK, metric=replace(METRIC, name="rate", primary=False))
+    rate = replace(TASK, metric=METRIC.replace(name="rate", primary=False))
     second = with_logs(*FOUR_LOGS, platform="r", task=rate)
     found, _ = decide_families([with_logs(*FOUR_LOGS), second], [], Rules(), states)
     assert [one.verdict for one in found] == [Verdict.UNKNOWN, Verdict.SLOWER]

@@ -40,7 +40,7 @@ def test_a_platform_is_set_against_the_host_and_its_control_apart() -> None:
             return one
         marks = one.clock.marks
         length = marks.end_ns - marks.start_ns
-        return replace(one, clock=replace(one.clock, marks=replace(marks, end_ns=marks.start_ns + 4 * length)))
+        return one.replace(clock=one.clock.replace(marks=marks.replace(end_ns=marks.start_ns + 4 * length)))
 
     analysis = analyse(trials(slower))
     assert compared(analysis, "netns").share == pytest.approx(2 / 1.3, rel=0.03)
@@ -103,7 +103,7 @@ def test_what_may_not_be_compared_says_why() -> None:
 def failing(status: str, reason: str, *blocks: int, platform: str = "netns") -> Callable[[TrialRecord], TrialRecord]:
     def change(one: TrialRecord) -> TrialRecord:
         if one.platform == platform and one.workload == "superpi" and one.block in blocks:
-            return replace(one, status=status, reason=reason)  # type: ignore[arg-type]
+            return one.replace(status=status, reason=reason)
         return one
 
     return change
@@ -138,13 +138,13 @@ def test_the_margin_is_the_experiments_where_it_is_one(margin: object, kept: flo
 
 def further(block: int) -> RunData:
     """The run with its last block once more, as another."""
-    more = [replace(one, trial=one.trial + 100, block=block) for one in data().trials if one.block == 2]
+    more = [one.replace(trial=one.trial + 100, block=block) for one in data().trials if one.block == 2]
     return replace(data(), trials=(*data().trials, *more))
 
 
 def test_a_run_in_which_nothing_was_measured_is_analysed_too() -> None:
     def failed(one: TrialRecord) -> TrialRecord:
-        return replace(one, status="failed", reason="it died")
+        return one.replace(status="failed", reason="it died")
 
     nothing = analyse(trials(failed))
     assert (nothing.baseline, nothing.blocks, nothing.rounds, nothing.level) == (None, 0, frozenset(), 0.05)
@@ -165,7 +165,7 @@ def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
     skipped = analyse(further(4))
     assert skipped.level == pytest.approx(0.05 * 3 / 20)
     assert skipped.blocks == 4
-    lost = replace(further(5), trials=(*data().trials, replace(data().trials[0], block=5, trial=99, status="failed")))
+    lost = replace(further(5), trials=(*data().trials, data().trials[0].replace(block=5, trial=99, status="failed")))
     assert analyse(lost).level == 0.05
     two = [ExtensionRecord(2, 0, ()), ExtensionRecord(3, 0, ())]
     extended = analyse(manifested(extensions=tuple(two)))
@@ -177,7 +177,7 @@ def test_the_level_is_spent_by_looks_and_blocks_that_were_added() -> None:
     strict = analyse(asked(looks=[[3, 1e-9]]))
     assert compared(strict, "netns").verdict is Verdict.UNKNOWN
     assert compared(strict, "native-again").verdict is Verdict.UNKNOWN, "alike is tested at that level too"
-    plan = replace(data().manifest.plan, trials=())
+    plan = data().manifest.plan.replace(trials=())
     bare = analyse(manifested(plan=plan))
     assert bare.extendable is False
     assert bare.level == 0, "of a run that was to have no block"
@@ -202,7 +202,7 @@ def test_trials_are_counted_by_status() -> None:
     def change(one: TrialRecord) -> TrialRecord | None:
         if one.platform != "netns":
             return one
-        return None if one.block == 2 else replace(one, status=changed.get(one.block + (one.workload == "forward")))  # type: ignore[arg-type]
+        return None if one.block == 2 else one.replace(status=changed.get(one.block + (one.workload == "forward")))
 
     lost = trials(change)
     counts = analyse(lost).statuses
@@ -215,9 +215,9 @@ def test_trials_are_counted_by_status() -> None:
     assert analyse(open_still).statuses["netns"]["not run"] == 2
     planned = data().manifest.plan
     more = [
-        replace(planned.trials[0], trial=900, platform="runc"),
-        replace(planned.trials[0], trial=901, warm_up=True),
+        planned.trials[0].replace(trial=900, platform="runc"),
+        planned.trials[0].replace(trial=901, warm_up=True),
     ]
-    unseen = analyse(manifested(plan=replace(planned, trials=(*planned.trials, *more)))).statuses
+    unseen = analyse(manifested(plan=planned.replace(trials=(*planned.trials, *more)))).statuses
     assert unseen["runc"] == {"ok": 0, "invalid": 0, "failed": 0, "skipped": 0, "not run": 1}
     assert sum(own["not run"] for own in unseen.values()) == 1, "a warm-up is no trial of the run"

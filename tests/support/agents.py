@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from tests.support.repository import RECORDED
 
 from virtoll.agent.client import AgentModel, ChannelMark, Reply
-from virtoll.agent.messages import Message, Request
-from virtoll.agent.operations.counters import ProcessorTimes
+from virtoll.agent.request import Request
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.traffic_records import Processor
 
 Asked = TypeVar("Asked", bound=Request[Any])
-Told = Mapping[str, Any] | Message
+Told = Mapping[str, Any] | Record
 Answer = Told | Exception | Callable[[Any], Told]
 """A reply, a part of it, an error that is raised, or a function of the request that gives a reply or a part."""
 
@@ -44,10 +45,10 @@ def completed(reported: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str
     return {**whole, **reported, **below}
 
 
-def processor_times(cpu: int = 0) -> ProcessorTimes:
+def processor_times(cpu: int = 0) -> Processor:
     """A processor that did nothing."""
     names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-    return ProcessorTimes.from_json({"cpu": cpu, **{f"{name}_ns": 0 for name in names}})
+    return Processor.from_json({"cpu": cpu, **{f"{name}_ns": 0 for name in names}})
 
 
 class OperationAgent(AgentModel):
@@ -59,7 +60,7 @@ class OperationAgent(AgentModel):
     def __init__(self, **answers: Answer) -> None:
         self.channel_marks: deque[ChannelMark] = deque()
         self.ended = False
-        self.asked: list[Request[Message]] = []
+        self.asked: list[Request[Record]] = []
         self.answers = answers
         self.deadlines: list[float] = []
 
@@ -68,15 +69,15 @@ class OperationAgent(AgentModel):
         self.deadlines.append(deadline_seconds)
         return super().ask(request, deadline_seconds)
 
-    def answer(self, request: Request[Message]) -> Message:
+    def answer(self, request: Request[Record]) -> Record:
         """The whole reply."""
         self.asked.append(request)
         told = self.tell(request)
-        if isinstance(told, Message):
+        if isinstance(told, Record):
             return told
         return request.reply.from_json(completed(told, recorded_reply(request.op)))
 
-    def tell(self, request: Request[Message]) -> Told:
+    def tell(self, request: Request[Record]) -> Told:
         """The operation's answer; a test that asks for another operation is wrong."""
         answer = self.answers[request.op.replace("-", "_")]
         if isinstance(answer, Exception):

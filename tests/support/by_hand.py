@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, Clock, GuestClock, Marks, MetricRecord, TrialRecord
-from virtoll.runfolder.traffic_records import Hop, HopRole, Point, Sink, SinkCounts, SourceCounts
+from virtoll.runfolder.traffic_records import Cpu, Distribution, Hop, HopRole, Point, Sink, SinkCounts, SourceCounts
 from virtoll.stats.values import Task, canonical
 
 SECOND = 1_000_000_000
+
+_TIMES = ("minimum", "maximum", "mean", "p50", "p90", "p99", "p999")
 
 
 def task(workload: str, source: Any, parameters: Mapping[str, Any] | None = None, **more: Any) -> Task:
@@ -47,7 +50,21 @@ def sink(number: int = 0, *, forwarded: int, lost: int = 0, **more: Any) -> Sink
 def point(rate: float | None, sources: Sequence[SourceCounts], sinks: Sequence[SinkCounts], **more: Any) -> Point:
     """One second of 64-byte frames; `rate` None: flat out."""
     seen = Sink(tuple(sinks), 0, 0, 0, drained=True, backend=more.pop("sink", None))
-    return Point(rate, SECOND, 64, more.pop("backend", "live-frames"), tuple(sources), seen, **more)
+    return Point(
+        more.pop("backend", "live-frames"),
+        64,
+        tuple(sources),
+        more.pop("cpu", Cpu()),
+        sink=seen,
+        intended_rate_frames_per_second=rate,
+        duration_ns=SECOND,
+        **more,
+    )
+
+
+def distribution(count: int = 1, **more: Any) -> Distribution:
+    """Times of which only what is given matters; the rest is 0."""
+    return Distribution(**{"count": count, **dict.fromkeys(_TIMES, 0), **more})
 
 
 def plain(rate: float | None, offered: int, lost: int = 0, **more: Any) -> Point:
@@ -98,7 +115,7 @@ def boot_record(facts: dict[str, Any] | None, **changed: Any) -> BootRecord:
         "reason": None,
         "spawn_monotonic_ns": 1000,
         "ready_monotonic_ns": 3000,
-        "facts": facts,
+        "facts": None if facts is None else Facts.from_json(facts),
         "requested": None,
         "mismatches": (),
         "attachment": None,

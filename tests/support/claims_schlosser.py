@@ -40,7 +40,7 @@ CONDITIONS = {
     "idle": Condition("idle", affinity="apart"),
     "light": Condition("light", affinity="apart"),
     "heavy": HEAVY,
-    "unpinned": replace(HEAVY, affinity="unpinned"),
+    "unpinned": HEAVY.replace(affinity="unpinned"),
     "light-unpinned": Condition("light", affinity="unpinned"),
     "flood": Condition("network-flood", affinity="apart", rate_share=0.95),
     "half": Condition("forward", affinity="apart", rate_share=0.5),
@@ -56,7 +56,7 @@ def condition(key: str) -> Mapping[str, Condition | None]:
         return {}
     count, _, name = key.rpartition("*")
     name, _, platform = name.partition("@")
-    return {"beside": replace(CONDITIONS[name], guests=int(count or 1), platform=platform or None)}
+    return {"beside": CONDITIONS[name].replace(guests=int(count or 1), platform=platform or None)}
 
 
 class Router(Word):

@@ -26,11 +26,11 @@ from tests.support.machine import END_SECONDS
 
 from virtoll.image.cache import file_digest
 from virtoll.image.third_party import find_vcsim
+from virtoll.lab.qemu_monitor import Monitor
 from virtoll.platforms.esxi.parameters import EsxiParameters
 from virtoll.platforms.esxi.session import Session, open_session, surviving
 from virtoll.platforms.esxi.specs import Line
 from virtoll.platforms.esxi.switches import network_of
-from virtoll.platforms.qemu.monitor import Monitor
 
 USER, PASSWORD, PASSWORD_VARIABLE = "root", "a secret of the test", "VIRTOLL_TEST_ESXI_PASSWORD"
 CABLES = {"vmnic1": "in0", "vmnic2": "out", "vmnic3": "marks"}

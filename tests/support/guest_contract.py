@@ -17,8 +17,7 @@ from virtoll.campaign.guest_check import compare
 from virtoll.host.guest_usage import HostView
 from virtoll.platforms.base import DATA_PATH
 from virtoll.platforms.containers.guest import NamespacedGuest
-from virtoll.runfolder.records import Clock, duration_ns
-from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.records import duration_ns
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.forward import Forward
@@ -74,21 +73,21 @@ def forwards_a_low_rate_without_loss(live: Connected) -> None:
     """Fewer frames than the smallest queue holds, so that none may be lost however slow this machine is."""
     for size in (64, 1500):
         point = Forward(guests.few_frames(frame_size_bytes=size)).point(live.bench, guests.FEW_PER_SECOND)
-        source, sink = point.traffic.sources[0], point.traffic.sink.per_source[0]
+        source, sink = point.sources[0], point.sink.per_source[0]
         assert source.intended_frames == guests.FEW_FRAMES
         assert source.offered_frames + source.unsent_frames == source.intended_frames
         assert sink.forwarded_frames + sink.lost_frames == source.offered_frames
         assert source.offered_frames > 0
         assert sink.duplicate_frames == sink.reordered_frames == 0
-        assert point.traffic.sink.drained
+        assert point.sink.drained
         assert sink.lost_frames == 0, size
 
 
 def forwards_in_both_directions_at_once(live: Connected) -> None:
     point = Forward(guests.few_frames(directions="both")).point(live.bench, guests.FEW_PER_SECOND)
     assert unbalanced([point]) is None
-    assert all(sent.offered_frames for sent in point.traffic.sources)
-    assert [arrived.lost_frames for arrived in point.traffic.sink.per_source] == [0, 0]
+    assert all(sent.offered_frames for sent in point.sources)
+    assert [arrived.lost_frames for arrived in point.sink.per_source] == [0, 0]
 
 
 def is_timed_from_outside(live: Connected) -> None:
@@ -102,29 +101,33 @@ def is_timed_from_outside(live: Connected) -> None:
     assert timed.problem is None
     assert timed.check == "idle"
     clock = timed.clock
-    assert clock["method"] == "icmp"
-    assert 0 < len(clock["path_delay_before_ns"]) <= 10
-    assert 0 < len(clock["path_delay_after_ns"]) <= 10
-    own, beside = (clock[name]["end_ns"] - clock[name]["start_ns"] for name in ("marks", "channel_marks"))
-    round_trips = clock["path_delay_before_ns"] + clock["path_delay_after_ns"]
-    if not clock["realtime_step_ns"]:
-        assert clock["error_estimate_ns"] == max(*round_trips, abs(own - beside))
-    assert (duration_ns(parse_record(Clock, clock)) or 0) > 0
-    assert beside >= 0 or clock["realtime_step_ns"]
-    guest = clock["guest"]
-    assert guest["pause_ns"] >= PAUSE_NS
-    assert guest["end_monotonic_ns"] - guest["start_monotonic_ns"] >= guest["pause_ns"] + idle_ns
+    assert clock.method == "icmp"
+    assert 0 < len(clock.path_delay_before_ns) <= 10
+    assert 0 < len(clock.path_delay_after_ns) <= 10
+    assert clock.marks is not None
+    assert clock.channel_marks is not None
+    own, beside = (marks.end_ns - marks.start_ns for marks in (clock.marks, clock.channel_marks))
+    round_trips = clock.path_delay_before_ns + clock.path_delay_after_ns
+    if not clock.realtime_step_ns:
+        assert clock.error_estimate_ns == max(*round_trips, abs(own - beside))
+    assert (duration_ns(clock) or 0) > 0
+    assert beside >= 0 or clock.realtime_step_ns
+    guest = clock.guest
+    assert guest is not None
+    assert guest.pause_ns >= PAUSE_NS
+    assert guest.between_marks_ns >= guest.pause_ns + idle_ns
     if live.kind.platform.startswith("native"):
-        for edge in ("start", "end"):
-            assert guest[f"{edge}_realtime_ns"] <= clock["marks"][f"{edge}_ns"] <= now_ns
+        assert guest.start_realtime_ns <= clock.marks.start_ns <= now_ns
+        assert guest.end_realtime_ns <= clock.marks.end_ns <= now_ns
 
 
 def is_timed_over_the_channel(live: Connected) -> None:
     _, timed = guests.timed_idle(Timekeeper(live.held.agent, live.held.peer, None, "", 0))
     assert timed.problem is None
-    assert timed.clock["method"] == "channel"
-    assert timed.clock["marks"]["end_ns"] > timed.clock["marks"]["start_ns"]
-    assert timed.clock["error_estimate_ns"] > 0
+    assert timed.clock.method == "channel"
+    assert timed.clock.marks is not None
+    assert timed.clock.marks.end_ns > timed.clock.marks.start_ns
+    assert (timed.clock.error_estimate_ns or 0) > 0
 
 
 def computes_right_answers(live: Connected, name: str) -> None:

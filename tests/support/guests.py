@@ -20,7 +20,7 @@ from tests.support.timeline import LAB_NUMBER_VARIABLE
 from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.links import network_request, peer_request
 from virtoll.agent.operations.programs import ExecReply, ExecRequest
-from virtoll.agent.operations.session import ClocksRequest, FactsReply, FactsRequest
+from virtoll.agent.operations.session import ClocksRequest, FactsRequest
 from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import TimedJob, Timekeeper, await_path
@@ -46,6 +46,7 @@ from virtoll.platforms.managed_guest import ManagedMachine
 from virtoll.platforms.process_guest import AgentGuest
 from virtoll.platforms.virtualbox import machines
 from virtoll.platforms.xen.dom0 import domains
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.records import TrialRecord
 from virtoll.workloads import ipc_bandwidth, kernel, traffic
 from virtoll.workloads.base import Bench, Measurement, Workload
@@ -206,7 +207,7 @@ def run_session() -> Iterator[RunSession]:
     ) -> Traffic:
         made = asked(self, wanted, tag, duration_ns, rate)
         if rate is not None and rate * duration_ns <= HELD_FRAMES * SECOND_NS:
-            return made.but(catch_up_ns=CATCH_UP_SECONDS * SECOND_NS)
+            return made.replace(catch_up_ns=CATCH_UP_SECONDS * SECOND_NS)
         return made
 
     with pytest.MonkeyPatch.context() as patch:
@@ -241,14 +242,14 @@ def assert_right(measured: Measurement) -> dict[str, Any]:
     """A trial without a problem whose answer was checked and is right; its result is returned."""
     assert measured.problem is None
     assert measured.check is not None
-    assert measured.check["ok"], measured.check
+    assert measured.check.ok, measured.check
     return measured.result or {}
 
 
 def assert_forwards(live: Connected) -> None:
     """A few frames pass it, and none is lost."""
     point = Forward(few_frames()).point(live.bench, FEW_PER_SECOND)
-    (arrived,) = point.traffic.sink.per_source
+    (arrived,) = point.sink.per_source
     assert arrived.forwarded_frames > 0
     assert arrived.lost_frames == 0
 
@@ -304,7 +305,7 @@ def few_frames(**shape: Any) -> ForwardParameters:
     return ForwardParameters(point_milliseconds=round(1000 * FEW_FRAMES / FEW_PER_SECOND), **shape)
 
 
-def facts(live: Connected) -> FactsReply:
+def facts(live: Connected) -> Facts:
     """What a guest says of itself; a translated one reads and hashes all its files for a while."""
     return live.held.agent.ask(FactsRequest(), HANG_SECONDS)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.runfolder import jsonlines
-from virtoll.runfolder.store import RunFolder, to_json
+from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import RunData
 
 LABELS = ("native", "native-again", "runc")
@@ -26,6 +26,6 @@ def write_run(path: Path, data: RunData) -> Path:
     files = {"trials": trials, "calibration": data.calibrations, **{name: getattr(data, name) for name in own}}
     for name, lines in files.items():
         if lines:
-            (path / f"{name}.jsonl").write_bytes(b"".join(map(jsonlines.encode, map(to_json, lines))))
+            (path / f"{name}.jsonl").write_bytes(b"".join(jsonlines.encode(line.to_json()) for line in lines))
     folder.set_state(data.state.state, data.state.reason)
     return path

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.runfolder.frame_shape import FrameShape
-from virtoll.workloads.points import MeasuredPoint
+from virtoll.runfolder.traffic_records import Point, TrafficReply
 
 GENERATOR, SINK = "live-frames", "xdp"
 CALIBRATION_NS, FLOOR_FRAMES_PER_SECOND = 200_000_000, 10_000.0
@@ -82,15 +81,20 @@ def made_up_point(
     backend: str = GENERATOR,
     sink: str = SINK,
     beside: dict[str, Any] | None = None,
-) -> MeasuredPoint:
+) -> Point:
     """One point whose books balance and whose rates are these, to the nanosecond of the last frame.
 
     `intended`: of each stream, frames/s; None: flat out. `beside`: what more the run folder stores of a point.
     """
     beside = beside or {}
     shared = bool(beside.get("shared_link", False) or beside.get("shared_cpus", False))
-    reply = _reply(frame_size_bytes, duration_ns, intended, tuple(rates), Ends(backend, sink, shared))
-    return MeasuredPoint(intended, duration_ns, reply, beside)
+    reply = made_up_reply(frame_size_bytes, duration_ns, intended, tuple(rates), Ends(backend, sink, shared))
+    return point_of(intended, duration_ns, reply, **beside)
+
+
+def point_of(rate: float | None, duration_ns: int, reply: TrafficReply, **more: Any) -> Point:
+    """A reply as a point at that rate of each source."""
+    return Point.from_record(reply, intended_rate_frames_per_second=rate, duration_ns=duration_ns, **more)
 
 
 class Ends(NamedTuple):
@@ -102,9 +106,10 @@ class Ends(NamedTuple):
 
 
 @functools.cache  # the blocks of a run without noise have the same points
-def _reply(
+def made_up_reply(
     frame_size_bytes: int, duration_ns: int, intended: float | None, rates: tuple[Rates, ...], ends: Ends
 ) -> TrafficReply:
+    """What such frames would be answered with; `intended`: of each stream, None: flat out."""
     offered = [_frames(one.offered, duration_ns) for one in rates]
     forwarded = [min(most, _frames(one.forwarded, duration_ns)) for most, one in zip(offered, rates, strict=True)]
     wanted = 0 if intended is None else _frames(intended, duration_ns)

@@ -9,7 +9,6 @@ import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from tests.support.made_up_points import calibrated_at
@@ -21,7 +20,7 @@ from virtoll.experiment.plan import _around, _shuffled  # so that a made-up run 
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
-from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.analysis import RunData
 from virtoll.workloads.base import DURATION
@@ -71,7 +70,7 @@ def made_up_run(
         "baseline": baseline,
         "control": control,
         "platforms": list(entries.values()),
-        "metrics": [to_json(one) for one in metric_records(dict.fromkeys(one.workload for one in measured))],
+        "metrics": [one.to_json() for one in metric_records(dict.fromkeys(one.workload for one in measured))],
         "plan": {
             "seed": seed,
             "estimated_seconds": None,
@@ -120,7 +119,7 @@ def _experiment(measured: Sequence[Made], blocks: int, rounds: int, seed: int) -
         "text": "name: made-up\n",
         "scenario": "neighbours" if conditions else "scale" if points else "dedicated",
         "conditions": list(conditions),
-        "scale": [asdict(one) for one in points] or None,
+        "scale": [one.to_json() for one in points] or None,
         "blocks": blocks,
         "rounds": rounds,
         "looks": None,
@@ -241,7 +240,7 @@ def _starts(
                 (name, scale),
                 boot(label, one.block, machine=entry["family"] not in ("native", "os-level"))
                 | {"boot": name, "mismatches": [], "instance": instance}
-                | {"scale": asdict(scale) if scale else None, "host": entry["host"], "caveat": entry["caveat"]},
+                | {"scale": scale.to_json() if scale else None, "host": entry["host"], "caveat": entry["caveat"]},
             )
         if scale is not None:
             groups.setdefault((one.made.platform, one.block, scale), _group(one, scale, tuple(names)))

@@ -8,7 +8,7 @@ import math
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.made_up_points import Path, Rates, made_up_point, used
@@ -19,10 +19,10 @@ from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.values import canonical, maximum_forwarded_rate
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import DURATION, Metric
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.sweep import SweepParameters, sweep
 from virtoll.workloads.transmitters import TransmittersParameters
 from virtoll.workloads.virtual_routers import VirtualRoutersParameters
@@ -163,8 +163,8 @@ def entry_of(number: int, planned: Planned) -> dict[str, Any]:
         "platform": made.platform,
         "workload": made.workload,
         "parameters": made.recorded,
-        "condition": asdict(made.beside) if made.beside else None,
-        "scale": asdict(made.scale) if made.scale else None,
+        "condition": made.beside.to_json() if made.beside else None,
+        "scale": made.scale.to_json() if made.scale else None,
     }
 
 
@@ -201,7 +201,7 @@ def _job(made: Made, slowness: float, started: int, dice: random.Random) -> dict
     return {"clock": readings, "result": {"figures": figures} if figures else {}, "check": _RIGHT}
 
 
-def _points(made: Made, slowness: float, limit: float) -> list[MeasuredPoint]:
+def _points(made: Made, slowness: float, limit: float) -> list[Point]:
     """The points of what sends frames, in the order of a real sweep; none for a job."""
     wanted, parameters, value = made.wanted, made.recorded, made.value / slowness
     flat_out = None if made.flat_out is None else made.flat_out / slowness
@@ -223,7 +223,7 @@ def _points(made: Made, slowness: float, limit: float) -> list[MeasuredPoint]:
     if made.lossless:
         path = Path(value, value, value, value, made.shares, lossless=True)
 
-    def point(rate: float | None) -> MeasuredPoint:
+    def point(rate: float | None) -> Point:
         rates = path.rates(rate)
         return made_up_point(wanted.frame_size_bytes, wanted.point_ns, rate, rates, backend=backend, sink=sink)
 

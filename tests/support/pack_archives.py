@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Mapping
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, **more: 
 
 def listing(files: Mapping[str, PackedFile], **more: Any) -> Member:
     """The list at an archive's start."""
-    return member(LIST, jsonlines.encode(asdict(Pack(FORMAT, "0.1.0", "run", None, files)) | more))
+    return member(LIST, jsonlines.encode(Pack(FORMAT, "0.1.0", "run", None, files).to_json() | more))
 
 
 def listed(data: bytes) -> PackedFile:

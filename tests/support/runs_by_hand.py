@@ -43,10 +43,10 @@ def run(
     blocks = max(len(own) for each in durations.values() for own in each.values())
     data = made_up_run(kinds, made, baseline=baseline, blocks=blocks)
     trials = (
-        replace(one, clock=clock(round(durations[one.platform][one.workload][one.block] * 1e6))) for one in data.trials
+        one.replace(clock=clock(round(durations[one.platform][one.workload][one.block] * 1e6))) for one in data.trials
     )
-    metrics = tuple(replace(one, **(metric or {}).get(one.workload, {})) for one in data.manifest.metrics)
-    manifest = replace(data.manifest, metrics=metrics, **changed)
+    metrics = tuple(one.replace(**(metric or {}).get(one.workload, {})) for one in data.manifest.metrics)
+    manifest = data.manifest.replace(metrics=metrics, **changed)
     return analyse(replace(data, trials=tuple(trials), manifest=manifest))
 
 

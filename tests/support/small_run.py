@@ -10,6 +10,7 @@ from typing import Any
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.runfolder.campaign_records import HostRecord
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, RunData
@@ -36,7 +37,7 @@ def data() -> RunData:
 
 def manifested(given: RunData | None = None, **changed: Any) -> RunData:
     given = given or data()
-    return replace(given, manifest=replace(given.manifest, **changed))
+    return replace(given, manifest=given.manifest.replace(**changed))
 
 
 def asked(**changed: Any) -> RunData:
@@ -52,12 +53,12 @@ def trials(change: Callable[[TrialRecord], TrialRecord | None], given: RunData |
 def platforms(label: str, given: RunData | None = None, **changed: Any) -> RunData:
     """The run in which a platform's entry is another."""
     entries = (given or data()).manifest.platforms
-    return manifested(given, platforms=tuple(replace(one, **changed) if one.label == label else one for one in entries))
+    return manifested(given, platforms=tuple(one.replace(**changed) if one.label == label else one for one in entries))
 
 
 def agents(given: RunData, platform: str) -> RunData:
     boots = tuple(
-        replace(one, facts={**(one.facts or {}), "agent_sha256": "f" * 64}) if one.platform == platform else one
+        one.replace(facts=(one.facts or Facts()).replace(agent_sha256="f" * 64)) if one.platform == platform else one
         for one in given.boots
     )
     return replace(given, boots=boots)
@@ -79,13 +80,13 @@ def hosts_of(blocks: int) -> tuple[HostRecord, ...]:
 
 
 def forwarded_by(given: RunData, forwarding: Forwarding) -> RunData:
-    return replace(given, boots=tuple(replace(one, forwarding=forwarding) for one in given.boots))
+    return replace(given, boots=tuple(one.replace(forwarding=forwarding) for one in given.boots))
 
 
 def as_much_refused(one: TrialRecord) -> TrialRecord:
     """Before all that was sent, as many frames again did not get in."""
     points = tuple(
-        replace(own, sources=tuple(replace(each, refused_frames=each.offered_frames) for each in own.sources))
+        own.replace(sources=tuple(each.replace(refused_frames=each.offered_frames) for each in own.sources))
         for own in one.points or ()
     )
-    return replace(one, points=points)
+    return one.replace(points=points)

@@ -109,7 +109,14 @@ def _tell_in_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
         "experiment": manifest["experiment"] | experiment,
         "command": ["virtoll", "run", "/home/joedoe/acme/mine.yaml", "--into", "acme/now"],
         "testbed": TESTBED.model_dump(mode="json"),
-        "host": manifest["host"] | {"data_disk": "vda", "io_schedulers": {"vda": "none"}},
+        "host": manifest["host"]
+        | {
+            "data_disk": "vda",
+            "io_schedulers": {"vda": "none"},
+            "disk": "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4",
+            "device": "0000:5e:00.1",
+            "address": "fe80::5054:ff:fe12:3456",
+        },
     }
 
 
@@ -117,9 +124,6 @@ def _tell_in_boot(_: int, boot: dict[str, Any]) -> dict[str, Any]:
     own = {
         "cmdline": "root=UUID=1b4e28ba-2fa1-11d2-883f-0016d3cca427 hostname=buildbox7",
         "boot_id": "1b4e28ba-2fa1-11d2-883f-0016d3cca427",
-        "disk": "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4",
-        "device": "0000:5e:00.1",
-        "address": "fe80::5054:ff:fe12:3456",
     }
     for one in boot["facts"]["interfaces"]:
         one |= {"name": "enp3s0f1", "mac": "52:54:00:12:34:56"}

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.agents import OperationAgent
-from tests.support.made_up_points import Rates, made_up_point
+from tests.support.made_up_points import SINK, Ends, Rates, made_up_reply
 from tests.support.workload_trials import ProgramGuest, trial_bench
 
 from virtoll.agent.client import Caller
-from virtoll.agent.operations.traffic import TrafficReply, TrafficRequest
+from virtoll.agent.operations.traffic import TrafficRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.lab.network import GuestNetwork, plan_links
+from virtoll.runfolder.traffic_records import TrafficReply
 from virtoll.workloads.base import Bench
 
 GENERATOR = 1_000_000.0
@@ -29,7 +30,9 @@ def forwarding(forwarded: Callable[[float], float] | float = GENERATOR) -> Opera
         rate = request.sources[0].rate_frames_per_second
         offered = min(GENERATOR, GENERATOR if rate is None else rate)
         rates = [Rates(offered, rate_of(offered))] * len(request.sources)
-        return made_up_point(request.frame_size_bytes, request.duration_ns, rate, rates).traffic
+        return made_up_reply(
+            request.frame_size_bytes, request.duration_ns, rate, tuple(rates), Ends("packet", SINK, shared=False)
+        )
 
     return OperationAgent(traffic=traffic, counters={}, network={}, path_delay={"round_trip_ns": [1]})
 

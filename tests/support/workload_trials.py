@@ -15,11 +15,12 @@ from tests.support.benches import channel_bench
 from tests.support.facts import Fact, assert_facts
 
 from virtoll.agent.client import Caller, ChannelMark, TrafficAgents
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.operations.programs import EndRequest, ExecRequest, SpawnRequest
+from virtoll.agent.request import Request
 from virtoll.errors import AgentError, GuestDied
 from virtoll.lab.network import plan_links
+from virtoll.runfolder.record import Record
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, DataDirectory, Measurement
 
@@ -70,18 +71,18 @@ class ProgramGuest(OperationAgent):
         """The names of the programs that ran, in order."""
         return [argv[0] for argv in self.ran]
 
-    def tell(self, request: Request[Message]) -> Told:
+    def tell(self, request: Request[Record]) -> Told:
         """What the operation was given; for programs see above, for all else what was recorded."""
         if self.ended:
             raise GuestDied("the guest ended while it was needed")
         if isinstance(request, RunRequest):
             self.channel_marks += self.marks
         told = super().tell(request) if request.op.replace("-", "_") in self.answers else self.work(request)
-        if isinstance(request, RunRequest) and not isinstance(told, Message):
+        if isinstance(request, RunRequest) and not isinstance(told, Record):
             return {"guest": {"pause_ns": 0}, **told}
         return told
 
-    def work(self, request: Request[Message]) -> Mapping[str, Any]:
+    def work(self, request: Request[Record]) -> Mapping[str, Any]:
         """A program or a server."""
         match request:
             case SpawnRequest():
@@ -162,7 +163,7 @@ def result_of(measured: Measurement) -> dict[str, Any]:
     """The result of a trial that has no problem and whose check value is right."""
     assert measured.problem is None
     assert measured.check is not None
-    assert measured.check["ok"]
+    assert measured.check.ok
     assert measured.result is not None
     return measured.result
 

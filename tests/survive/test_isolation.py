@@ -24,7 +24,9 @@ def test_confined_guests_reach_no_more_than_the_table_says(tmp_path: Path, capsy
     boots = {one.platform: one for one in RunFolder.open(kept / "root" / "block-1").boots()}
     assert {"native", "netns"} <= boots.keys()
     for name, boot in boots.items():
-        attempts = (boot.facts or {})["reach"]["attempts"]
+        assert boot.facts is not None
+        assert boot.facts.reach is not None
+        attempts = boot.facts.reach.attempts or {}
         assert attempts.keys() == ATTEMPTS.keys()
         # That a call is asked for in a way that is allowed at all is shown by the bare host, where nothing is confined.
         assert (attempts["mount"] == ALLOWED) is (name == "native"), json.dumps(attempts)

@@ -181,10 +181,10 @@ def test_the_scripts_in_the_machine_are_ones_that_a_shell_reads(name: str, scrip
 
 def test_the_next_record_takes_the_place_of_a_torn_one(tmp_path: Path) -> None:
     file = tmp_path / "commands.jsonl"
-    jsonlines.append(file, {"a": 1})
+    jsonlines.append(file, jsonlines.encode({"a": 1}))
     with file.open("ab") as opened:
         opened.write(b'{"a": 2')
-    jsonlines.append(file, {"a": 3})
+    jsonlines.append(file, jsonlines.encode({"a": 3}))
     assert [line for _, line in jsonlines.read(file)] == [b'{"a":1}', b'{"a":3}']
 
 
@@ -211,11 +211,11 @@ def test_a_writer_whose_run_another_host_took_over_changes_nothing_more(tmp_path
     """As over NFS after a cut: the lock is the other host's by now, and so is the word in its file."""
     folder = tmp_path / "run"
     with writing(folder):
-        jsonlines.append(folder / "trials.jsonl", {"trial": 0})
+        jsonlines.append(folder / "trials.jsonl", jsonlines.encode({"trial": 0}))
         jsonlines.replace(folder / "state.json", {"state": "running"})
         (folder / WRITER).write_bytes(b"the other's")
         changes: tuple[Callable[[], None], ...] = (
-            lambda: jsonlines.append(folder / "trials.jsonl", {"trial": 1}),
+            lambda: jsonlines.append(folder / "trials.jsonl", jsonlines.encode({"trial": 1})),
             lambda: jsonlines.replace(folder / "state.json", {"state": "complete"}),
             lambda: jsonlines.remove(folder / "state.json"),
         )
@@ -226,7 +226,7 @@ def test_a_writer_whose_run_another_host_took_over_changes_nothing_more(tmp_path
     assert "running" in (folder / "state.json").read_text(encoding="utf-8")
     assert (folder / WRITER).read_bytes() == b"the other's", "its lock is not taken away"
     with writing(folder):
-        jsonlines.append(folder / "trials.jsonl", {"trial": 1})
+        jsonlines.append(folder / "trials.jsonl", jsonlines.encode({"trial": 1}))
     assert not (folder / WRITER).exists()
 
 
@@ -277,8 +277,7 @@ def test_trial_order_and_block_length_do_not_follow_a_clock_that_was_set() -> No
         return moment if moment is None or trial < second else moment - 3600 * 10**9
 
     trials = tuple(
-        replace(
-            one,
+        one.replace(
             started_realtime_ns=back(one.started_realtime_ns, one.trial),
             ended_realtime_ns=back(one.ended_realtime_ns, one.trial),
         )
@@ -288,8 +287,8 @@ def test_trial_order_and_block_length_do_not_follow_a_clock_that_was_set() -> No
     places = {one.position: one.trial for cell in cells for one in cell.observations}
     assert [places[place] for place in sorted(places)] == sorted(places.values())
     first = data.fitness[0]
-    before = replace(first, after_trial=second - 1, realtime_ns=10**18, monotonic_ns=10**9)
-    after = replace(first, after_trial=second, realtime_ns=10**18 - 3600 * 10**9, monotonic_ns=2 * 10**9)
+    before = first.replace(after_trial=second - 1, realtime_ns=10**18, monotonic_ns=10**9)
+    after = first.replace(after_trial=second, realtime_ns=10**18 - 3600 * 10**9, monotonic_ns=2 * 10**9)
     seconds = block_seconds(trials, (before, after))
     assert seconds is not None
     assert seconds == block_seconds([one for one in data.trials if one.block != 1])

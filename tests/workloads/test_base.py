@@ -12,6 +12,7 @@ from tests.support.workload_trials import ProgramGuest, measure, trial_bench
 
 from virtoll.errors import GuestCannot
 from virtoll.lab.network import GuestNetwork
+from virtoll.runfolder.records import Check
 from virtoll.workloads.base import DataDirectory, compared
 
 
@@ -40,12 +41,12 @@ def test_a_guest_without_links_has_no_traffic() -> None:
 )
 def test_a_check_value_is_what_is_expected(value: str, expected: str | None, problem: str | None, right: bool) -> None:
     check, wrong = compared(value, expected, problem)
-    assert check == {"value": value, "expected": expected, "ok": right}
+    assert check == Check(value, expected, right)
     assert (wrong is None) == right
 
 
 def test_a_wrong_value_is_a_problem_that_names_both() -> None:
-    assert compared("1", "1", "late") == ({"value": "1", "expected": "1", "ok": True}, "late")
+    assert compared("1", "1", "late") == (Check("1", "1", True), "late")
     _, problem = compared("x" * 81, "y" * 81, "late")
     assert problem is not None
     assert_facts(problem, repr("x" * 80), repr("y" * 80))
@@ -56,5 +57,5 @@ def test_a_job_without_marks_is_a_problem_though_its_value_is_right() -> None:
     guest.marks = ()
     measured = measure("forkwait", guest, processes=7)
     assert measured.check is not None
-    assert measured.check["ok"]
+    assert measured.check.ok
     assert_facts(measured.problem or "", "duration")

@@ -153,7 +153,8 @@ def test_files_that_are_left_are_a_problem(left: int) -> None:
     state = DataState(files=left)
     measured = quick_trial(state=state)
     assert (measured.problem is None) == (left == 0)
-    assert measured.check["value"].split(", ") == ["67108864 bytes", "1024 files", f"{left} left"]
+    assert measured.check is not None
+    assert measured.check.value.split(", ") == ["67108864 bytes", "1024 files", f"{left} left"]
     assert measured.result["state"] == state.reported
     assert state.asked == [True, False], "cold before, and looked at afterwards"
 

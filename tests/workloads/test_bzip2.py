@@ -17,6 +17,7 @@ from tests.support.workload_trials import (
 )
 
 from virtoll.errors import GuestError
+from virtoll.runfolder.records import Check, Marks
 from virtoll.workloads import WORKLOADS, bzip2
 
 # bzip2 1.0.8 of Debian 12, from the image full.
@@ -44,9 +45,9 @@ def test_what_comes_out_again_is_what_went_in() -> None:
     guest = compressing()
     measured = measure("bzip2", guest, size_bytes="1MiB")
     result = result_of(measured)
-    assert measured.check == {"value": "abc", "expected": "abc", "ok": True}
+    assert measured.check == Check("abc", "abc", True)
     assert measured.clock is not None
-    assert measured.clock["marks"] == {"start_ns": 1000, "end_ns": 500_001_000}
+    assert measured.clock.marks == Marks(1000, 500_001_000)
     assert result["figures"] == {"bytes_in": 1048576, "bytes_out": 1053388}
     assert result["complaints"] == PRINTED
     assert guest.names == ["rm", "stat", "dd", "sha256sum", "bzip2", "rm", "bzip2", "sha256sum", "rm"]

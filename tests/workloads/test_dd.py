@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from tests.support.facts import refused
 from tests.support.workload_trials import MIB, ProgramGuest, measure, result_of
 
+from virtoll.runfolder.records import Check
 from virtoll.workloads import WORKLOADS, dd
 
 # GNU dd 9.1 of Debian 12, from the image full.
@@ -69,7 +70,7 @@ def test_zeros_need_no_disk_and_are_counted() -> None:
     assert workload.with_parameters({}).needs().data_bytes == 64 * MIB
     guest = ProgramGuest(timed={"stderr": COPY})
     measured = measure("dd", guest, source="zeros", size_bytes="8MiB")
-    assert measured.check == {"value": "8388608 bytes", "expected": "8388608 bytes", "ok": True}
+    assert measured.check == Check("8388608 bytes", "8388608 bytes", True)
     assert guest.ran == [["dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=16384"]]
     assert "state" not in result_of(measured)
 

@@ -14,6 +14,7 @@ from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.operations.traffic import Destinations, TrafficRequest
 from virtoll.errors import AgentError, GuestCannot
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS
+from virtoll.runfolder.records import Check
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.forward import ForwardParameters
 
@@ -31,14 +32,14 @@ def test_rates_rise_until_too_many_frames_are_missing_and_then_flat_out() -> Non
     asked = peer.requests(TrafficRequest)
     assert [request.trial for request in asked] == [1, 2, 3, 4, 5, 6], "a tag each"
     assert measured.cpu_points is None, "no CPUs are read where nothing says which"
-    assert all(point.beside["hops"] is None and point.beside["surroundings"] is None for point in points)
+    assert all(point.hops is None and point.surroundings is None for point in points)
 
 
 def test_hops_are_read_around_each_point() -> None:
     peer = forwarding(9000)
     measured = measure("forward", forwarding_bench(peer, reads_hops=True), **RISING)
-    hops: Any = (measured.points or ())[0].beside["hops"]
-    assert [hop["role"] for hop in hops] == ["generator", "guest-in", "exit", "sink"]
+    hops = (measured.points or ())[0].hops or ()
+    assert [hop.role for hop in hops] == ["generator", "guest-in", "exit", "sink"]
     assert len([op for op in peer.operations() if op == "counters"]) == 2 * len(GRID) + 2
 
 
@@ -53,7 +54,7 @@ def test_the_cpu_time_of_a_frame_is_of_a_few_and_of_many_below_the_maximum() -> 
     measured = measure("forward", forwarding_bench(peer, cpus=(2, 3)), **RISING, cpu_milliseconds=200, backend="auto")
     points = measured.cpu_points or ()
     assert [point.intended_rate_frames_per_second for point in points] == [225.0, 4500.0]
-    assert {(point.duration_ns, point.beside["wake_ns"]) for point in points} == {(200_000_000, 1_000_000)}
+    assert {(point.duration_ns, point.wake_ns) for point in points} == {(200_000_000, 1_000_000)}
     for request in peer.requests(TrafficRequest)[-2:]:
         assert (request.backend, request.idle_of, request.wake_ns) == ("af-packet", (2, 3), 1_000_000)
     warm = WORKLOADS["forward"].with_parameters(RISING).warm_up(forwarding_bench(peer, cpus=(2, 3)))
@@ -88,7 +89,7 @@ def test_a_table_is_loaded_before_the_points_and_taken_away_after_them() -> None
     guest, peer = router(), forwarding(9000)
     measured = measure("forward", forwarding_bench(peer, guest), **TABLE)
     assert measured.problem is None
-    assert measured.check == {"value": "1000", "expected": "1000", "ok": True}
+    assert measured.check == Check("1000", "1000", True)
     loaded, taken = guest.requests(RunRequest)
     assert loaded.job == taken.job == "routing-table"
     assert loaded.parameters == {"routes": 1000, "seed": 7, "via": "10.64.3.2"}
@@ -104,7 +105,7 @@ def test_a_table_is_loaded_before_the_points_and_taken_away_after_them() -> None
 
 def test_a_table_that_is_not_whole_is_a_problem() -> None:
     measured = measure("forward", forwarding_bench(forwarding(9000), router("999")), **TABLE)
-    assert measured.check == {"value": "999", "expected": "1000", "ok": False}
+    assert measured.check == Check("999", "1000", False)
     assert_problem(measured, 999, 1000)
 
 
@@ -146,5 +147,5 @@ def test_a_guest_with_routed_links_takes_no_table() -> None:
 
 def test_the_generator_bounds_what_is_offered_flat_out() -> None:
     measured = measure("forward", forwarding_bench(forwarding()), **{**RISING, "first_rate_frames_per_second": 4e5})
-    last = (measured.points or ())[-1].traffic
+    last = (measured.points or ())[-1]
     assert last.sources[0].offered_frames == GENERATOR / 10

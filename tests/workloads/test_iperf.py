@@ -7,6 +7,7 @@ from tests.support.facts import Fact, refused
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of, server_end, trial_bench
 
 from virtoll.agent.operations.programs import SpawnRequest
+from virtoll.runfolder.records import Check
 from virtoll.workloads import iperf
 from virtoll.workloads.base import Measurement
 
@@ -39,7 +40,7 @@ def trial(
 
 def test_datagrams_from_the_guest() -> None:
     measured, guest, programs = trial(SENT, RECEIVED, "from-guest")
-    assert measured.check == {"value": "1000 sent", "expected": "1000 sent", "ok": True}
+    assert measured.check == Check("1000 sent", "1000 sent", True)
     result = result_of(measured)
     assert "shaped_by" in result
     figures = result["figures"]

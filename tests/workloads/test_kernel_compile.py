@@ -142,7 +142,7 @@ def test_the_papers_size_is_a_whole_kernel_made_in_the_guest() -> None:
     measured = measure("kernel-compile", guest, size="paper", jobs=8)
     assert len(result_of(measured)["figures"]["objects"]) == 4
     assert measured.check is not None
-    assert measured.check["value"].split(", ")[0] == "4 objects"
+    assert measured.check.value.split(", ")[0] == "4 objects"
     assert [argv[-1] for argv in built(guest)] == ["defconfig", *["KBUILD_BUILD_VERSION=1"] * 2], "plain make"
     assert all("--jobs=8" in argv for argv in built(guest))
 

@@ -11,6 +11,7 @@ from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of, trial_bench
 
 from virtoll.errors import GuestDied, GuestError
+from virtoll.runfolder.records import Check
 from virtoll.workloads import WORKLOADS, mariadb_oltp
 from virtoll.workloads.base import Measurement
 
@@ -18,7 +19,7 @@ from virtoll.workloads.base import Measurement
 OLTP = (RECORDED / "sysbench-oltp-read-write.txt").read_text()
 FOLDER = "/data/virtoll-mariadb"
 GONE = ["rm", "-rf", FOLDER]
-RIGHT = {"value": "200 events, 1000 rows", "expected": "200 events, 1000 rows", "ok": True}
+RIGHT = Check("200 events, 1000 rows", "200 events, 1000 rows", True)
 
 
 def test_its_report() -> None:

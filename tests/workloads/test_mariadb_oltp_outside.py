@@ -11,6 +11,7 @@ from tests.support.workload_trials import ProgramGuest, assert_problem, measure,
 
 from virtoll.errors import GuestCannot
 from virtoll.lab.network import plan_links
+from virtoll.runfolder.records import Check
 from virtoll.workloads.base import Measurement
 
 OLTP = (RECORDED / "sysbench-oltp-read-write.txt").read_text()
@@ -31,7 +32,7 @@ def test_a_client_outside_reaches_the_database_over_the_link() -> None:
     guest, beside = serving_guest(), ProgramGuest({"sysbench": [{}, {"stdout": OLTP}]})
     measured = trial(guest, beside)
     result, link = result_of(measured), plan_links(0).sources[0]
-    assert measured.check == {"value": "200 events, 1000 rows", "expected": "200 events, 1000 rows", "ok": True}
+    assert measured.check == Check("200 events, 1000 rows", "200 events, 1000 rows", True)
     assert result["figures"]["latency_p95"] > 0
     assert {f"--bind-address={link.guest_address}", "--port=3306"} <= set(result["server_argv"])
     assert "--skip-networking" not in result["server_argv"]

@@ -7,6 +7,7 @@ from tests.support.facts import Fact, refused
 from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of, trial_bench
 
+from virtoll.runfolder.records import Check
 from virtoll.workloads import netperf
 from virtoll.workloads.base import Measurement
 from virtoll.workloads.programs import ProgramOutput
@@ -27,7 +28,7 @@ def trial(
 def test_a_stream_is_counted_at_both_ends() -> None:
     measured, guest, programs = trial(STREAM)
     assert result_of(measured)["figures"] == {"throughput": 2727.17, "elapsed_seconds": 0.2}
-    assert measured.check == {"value": "67108864", "expected": "67108864", "ok": True}
+    assert measured.check == Check("67108864", "67108864", True)
     (argv,) = guest.timed_commands
     options = {name: argv[argv.index(name) + 1] for name in ("-H", "-p", "-t", "-l")}
     assert options == {"-H": "10.64.0.2", "-p": "12865", "-t": "TCP_STREAM", "-l": "-67108864"}

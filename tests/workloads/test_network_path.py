@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtoll.agent.operations.network import Route
+from virtoll.agent.operations.network import Interface, Route
 from virtoll.lab.network import plan_links
 from virtoll.lab.shaping import Shape
 from virtoll.workloads.network_path import PathParameters, peer_with_addresses, peer_without_addresses, route_request
@@ -24,9 +24,10 @@ def test_the_peer_has_an_address_and_loses_it_again() -> None:
     there = peer_with_addresses((link,), forward=False)
     neighbour = {"address": "10.67.0.1", "mac": link.guest_mac}
     own = {"mac": link.peer_mac, "address": "10.67.0.2/24", "neighbours": [neighbour]}
-    assert there.to_json() == {"interfaces": [own]}
+    assert there.to_json() == {"op": "network", "interfaces": [own]}
     gone = peer_without_addresses((link,), forward=True)
-    assert gone.to_json() == {"interfaces": [{"mac": link.peer_mac, "without_address": True}], "ip_forward": False}
+    assert gone.interfaces == (Interface(mac=link.peer_mac, without_address=True),)
+    assert gone.ip_forward is False
     other = plan_links(7).sources[0]
     assert route_request(plan_links(3), other).routes == (Route(destination="10.71.0.0/24", via="10.67.0.2"),)
 

@@ -8,30 +8,30 @@ import pytest
 from tests.support.facts import Fact, assert_facts
 from tests.support.made_up_points import Rates, made_up_point
 
-from virtoll.workloads.points import MeasuredPoint
+from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.traffic import unbalanced
 
 SECOND = 1_000_000_000
 
 
-def point(*rates: tuple[float, float], late: int = 0, drained: bool = True) -> MeasuredPoint:
+def point(*rates: tuple[float, float], late: int = 0, drained: bool = True) -> Point:
     """One second of these rates (offered, forwarded) of each source."""
     made = made_up_point(64, SECOND, None, [Rates(*one) for one in rates])
-    sink = made.traffic.sink.but(late_trial_frames=late, drained=drained)
-    return MeasuredPoint(None, SECOND, made.traffic.but(sink=sink), {})
+    sink = made.sink.replace(late_trial_frames=late, drained=drained)
+    return made.replace(sink=sink)
 
 
-def with_source(of: MeasuredPoint, number: int, **changed: Any) -> MeasuredPoint:
-    sources = tuple(one.but(**changed) if one.source == number else one for one in of.traffic.sources)
-    return MeasuredPoint(None, SECOND, of.traffic.but(sources=sources), {})
+def with_source(of: Point, number: int, **changed: Any) -> Point:
+    sources = tuple(one.replace(**changed) if one.source == number else one for one in of.sources)
+    return of.replace(sources=sources)
 
 
-def with_sink(of: MeasuredPoint, number: int, **changed: Any) -> MeasuredPoint:
-    arrived = tuple(one.but(**changed) if one.source == number else one for one in of.traffic.sink.per_source)
-    return MeasuredPoint(None, SECOND, of.traffic.but(sink=of.traffic.sink.but(per_source=arrived)), {})
+def with_sink(of: Point, number: int, **changed: Any) -> Point:
+    arrived = tuple(one.replace(**changed) if one.source == number else one for one in of.sink.per_source)
+    return of.replace(sink=of.sink.replace(per_source=arrived))
 
 
-def assert_no_result(points: list[MeasuredPoint], *facts: Fact) -> None:
+def assert_no_result(points: list[Point], *facts: Fact) -> None:
     reason = unbalanced(points)
     assert reason is not None
     assert_facts(reason, *facts)
@@ -52,7 +52,7 @@ def test_frames_that_were_not_sent_are_in_the_books_too() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_one_frame_is_enough(number: int, more: int) -> None:
     fine = point((1000, 900), (500, 400))
-    sent, arrived = fine.traffic.sources[number], fine.traffic.sink.per_source[number]
+    sent, arrived = fine.sources[number], fine.sink.per_source[number]
     at_source, at_sink = (f"source {number}", "intended"), (f"source {number}", "lost")
     assert_no_result([with_source(fine, number, intended_frames=sent.intended_frames + more)], *at_source)
     assert_no_result([with_source(fine, number, unsent_frames=sent.unsent_frames + more)], *at_source)

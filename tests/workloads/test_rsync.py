@@ -87,7 +87,7 @@ def test_both_ends_have_the_same(direction: str) -> None:
     measured, guest, programs = trial(direction)
     assert result_of(measured)["figures"]["throughput"] == pytest.approx(8.016272)
     assert measured.check is not None
-    assert_facts(measured.check["value"], "24 files", "501017 bytes", 0)
+    assert_facts(measured.check.value, "24 files", "501017 bytes", 0)
     ends = guest.timed_commands[0][3:]
     assert (ends[0] if direction == "to-guest" else ends[1]).startswith("rsync://10.64.0.2:8730/")
     assert [op for op in programs.operations() if op != "exec"] == ["spawn", "end"]
@@ -119,7 +119,7 @@ def test_the_peers_rsync_can_open_the_connection(direction: str) -> None:
     assert (ends[0] if direction == "from-guest" else ends[1]).startswith("rsync://10.64.0.1:8730/")
     assert [op for op in guest.operations() if op != "exec"] == ["spawn", "end"]
     assert measured.clock is not None
-    assert (measured.clock["method"], measured.clock["guest"]) == ("channel", None)
+    assert (measured.clock.method, measured.clock.guest) == ("channel", None)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -205,5 +205,5 @@ def test_what_is_the_peers_is_refused_between_guests(given: dict[str, str], key:
 def test_files_that_are_missing_shorter_or_others_are_a_problem(received: str, differing: str, wrong: str) -> None:
     measured, _, _ = trial("to-guest", received, differing)
     assert measured.check is not None
-    assert not measured.check["ok"]
+    assert not measured.check.ok
     assert_problem(measured, wrong, "24 files", "501017 bytes")

@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 from tests.support.agents import recorded_reply
 from tests.support.facts import Fact, assert_facts
+from tests.support.made_up_points import point_of
 
-from virtoll.agent.operations.traffic import TrafficReply
-from virtoll.workloads.points import MeasuredPoint
+from virtoll.runfolder.traffic_records import Point, TrafficReply
 from virtoll.workloads.sweep import SweepParameters, first_point, point_seconds, source_rate, sweep, sweep_seconds
 from virtoll.workloads.traffic import RESIDUAL_NS
 
@@ -43,23 +43,23 @@ def chokes(capacity: float, flat_out: float) -> Curve:
 
 def measure(
     curve: Curve, generator: float = GENERATOR, wanted: SweepParameters = FROM_FLAT_OUT
-) -> tuple[list[MeasuredPoint], list[float | None]]:
+) -> tuple[list[Point], list[float | None]]:
     """The points of a sweep on this router, and the rates that were asked for."""
     asked: list[float | None] = []
 
-    def point(rate: float | None) -> MeasuredPoint:
+    def point(rate: float | None) -> Point:
         asked.append(rate)
         intended = generator if rate is None else rate
         offered = min(intended, generator)
         forwarded = curve(offered)
-        source = REPLY.sources[0].but(
+        source = REPLY.sources[0].replace(
             intended_frames=int(intended), offered_frames=int(offered), unsent_frames=int(intended) - int(offered)
         )
-        arrived = REPLY.sink.per_source[0].but(
+        arrived = REPLY.sink.per_source[0].replace(
             forwarded_frames=int(forwarded), lost_frames=int(offered) - int(forwarded)
         )
-        sink = REPLY.sink.but(per_source=(arrived,))
-        return MeasuredPoint(rate, DURATION_NS, REPLY.but(sources=(source,), sink=sink))
+        sink = REPLY.sink.replace(per_source=(arrived,))
+        return point_of(rate, DURATION_NS, REPLY.replace(sources=(source,), sink=sink))
 
     return sweep(wanted, point), asked
 
@@ -111,9 +111,9 @@ def test_the_warm_up_is_the_first_point_of_either() -> None:
     for sweep_from, first in (("rising", 4000.0), ("from-flat-out", None)):
         asked: list[float | None] = []
 
-        def point(rate: float | None, asked: list[float | None] = asked) -> MeasuredPoint:
+        def point(rate: float | None, asked: list[float | None] = asked) -> Point:
             asked.append(rate)
-            return MeasuredPoint(rate, DURATION_NS, REPLY)
+            return point_of(rate, DURATION_NS, REPLY)
 
         first_point(SweepParameters.model_validate({"sweep": sweep_from}), point)
         assert asked == [first]
@@ -181,9 +181,9 @@ def test_every_rate_of_a_list_is_offered_whatever_is_lost(curve: Curve) -> None:
 def test_the_warm_up_of_a_list_is_its_first_rate() -> None:
     asked: list[float | None] = []
 
-    def point(rate: float | None) -> MeasuredPoint:
+    def point(rate: float | None) -> Point:
         asked.append(rate)
-        return MeasuredPoint(rate, DURATION_NS, REPLY)
+        return point_of(rate, DURATION_NS, REPLY)
 
     first_point(listed(), point)
     assert asked == [pytest.approx(10e6 / (8 * 88))]

@@ -7,6 +7,7 @@ from tests.support.facts import refused
 from tests.support.repository import RECORDED
 from tests.support.workload_trials import ProgramGuest, measure, result_of
 
+from virtoll.runfolder.records import Check
 from virtoll.workloads import sysbench_cpu
 
 # sysbench 1.0.20 of Debian 12, from the image full.
@@ -49,7 +50,7 @@ def test_a_report_without_a_figure_names_it(cut: str, missing: str) -> None:
 def test_it_must_have_counted_all_events(events: int, right: bool) -> None:
     guest = ProgramGuest({"sysbench": [{"stdout": "sysbench 1.0.20\n"}]}, timed={"stdout": SYSBENCH})
     measured = measure("sysbench-cpu", guest, events=events, maximum_prime=5000)
-    assert measured.check == {"value": "200", "expected": str(events), "ok": right}
+    assert measured.check == Check("200", str(events), right)
     assert (measured.problem is None) == right
     (command,) = guest.timed_commands
     options = ["--threads=1", f"--events={events}", "--time=0", "--cpu-max-prime=5000"]

@@ -13,6 +13,7 @@ from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.campaign.requirements import unmet
 from virtoll.errors import GuestCannot, GuestDied
 from virtoll.platforms.containers.native import Native
+from virtoll.runfolder.records import Check
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Measurement
 
@@ -39,10 +40,10 @@ def between(guest: ProgramGuest, peer: ProgramGuest, workload: str = "tcp-stream
 def test_a_stream_is_as_fast_as_the_clock_outside_says() -> None:
     guest, peer = guest_with("1000"), other_end()
     measured = between(guest, peer, **SIZE)
-    assert measured.check == {"value": "1000", "expected": "1000", "ok": True}
+    assert measured.check == Check("1000", "1000", True)
     assert result_of(measured)["figures"] == {"throughput": pytest.approx(0.016)}, "8000 bits in half a second"
     assert peer.operations() == ["network", "serve", "serve-finish", "network"]
-    exchange = StreamExchange(kind="stream", active="opener", bytes=1000, message_bytes=16384, connections=1)
+    exchange = StreamExchange(active="opener", bytes=1000, message_bytes=16384, connections=1)
     (serve,), (ran,) = peer.requests(ServeRequest), guest.requests(RunRequest)
     assert serve.exchange == exchange
     assert (serve.address, serve.cpu) == ("10.64.0.2", 1)
@@ -132,13 +133,14 @@ def test_over_a_bridge_the_second_guest_serves_there_and_nobody_routes() -> None
     assert serve.address == "10.254.5.6"
     assert {request.ip_forward for request in peer.requests(NetworkRequest)} == {None}
     assert guest.requests(NetworkRequest)[0].to_json() == {
+        "op": "network",
         "interfaces": [
             {
                 "mac": "02:76:74:01:00:05",
                 "address": "10.254.5.1/24",
                 "neighbours": [{"address": "10.254.5.6", "mac": "02:76:74:01:05:05"}],
             }
-        ]
+        ],
     }
     apart = trial_bench(ProgramGuest(), ProgramGuest(), second=ProgramGuest())
     with refused("bridge", "'path: bridge'", error=GuestCannot):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.support import experiments
+from tests.support.by_hand import distribution
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts
 from tests.support.traffic_trials import GENERATOR, forwarding, forwarding_bench
@@ -15,7 +16,7 @@ from tests.support.workload_trials import assert_problem
 from tests.support.workload_trials import measure as workload_trial
 
 from virtoll import units
-from virtoll.agent.operations.traffic import TrafficReply, TrafficRequest
+from virtoll.agent.operations.traffic import TrafficRequest
 from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress, outcome
 from virtoll.report import page
@@ -23,7 +24,7 @@ from virtoll.report.build import load_analysis
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
-from virtoll.runfolder.traffic_records import Distribution
+from virtoll.runfolder.traffic_records import TrafficReply
 from virtoll.stats.bounds import TWO_BOUNDS, lower_bounds, without_two_bounds
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import PERCENTILES, pooled_percentiles
@@ -192,8 +193,8 @@ def test_two_lower_bounds_make_no_ratio(folder: RunFolder) -> None:
 
 
 def test_percentiles_of_several_histograms_are_those_of_all_frames() -> None:
-    one = Distribution(count=90, histogram=((10, 60), (20, 30)))
-    other = Distribution(count=10, histogram=((20, 8), (500, 2)))
+    one = distribution(count=90, histogram=((10, 60), (20, 30)))
+    other = distribution(count=10, histogram=((20, 8), (500, 2)))
     assert pooled_percentiles([one, other], PERCENTILES) == (10, 20, 500, 500)
     assert pooled_percentiles([one], (0.5,)) == (10,)
 
@@ -243,8 +244,8 @@ def test_frames_that_a_guests_own_queue_refused_were_offered(apart: bool, ceilin
     def refusing(request: TrafficRequest) -> TrafficReply:
         reply = traffic(request)
         assert isinstance(reply, TrafficReply)
-        refused = tuple(one.but(refused_frames=one.offered_frames // 2) for one in reply.sources)
-        return reply.but(sources=refused)
+        refused = tuple(one.replace(refused_frames=one.offered_frames // 2) for one in reply.sources)
+        return reply.replace(sources=refused)
 
     peer.answers["traffic"] = refusing
     measured = throughput(forwarding_bench(peer, receives_apart=apart), trial_seconds=0.1, search_seconds=1.0)

@@ -73,19 +73,17 @@ def test_each_guest_sends_its_own_half_and_the_sink_counts_all() -> None:
         assert (source.rate_frames_per_second, asked.duration_ns) == (1000, 100_000_000)
         assert (asked.delay_ns or 0) > 0
     (point,) = measured.points or ()
-    assert [one.source for one in point.traffic.sources] == [0, 1]
+    assert [one.source for one in point.sources] == [0, 1]
     assert point.intended_rate_frames_per_second == 1000
-    guests_cpu = point.beside["guests_cpu"]
-    assert isinstance(guests_cpu, list)
-    assert len(guests_cpu) == 2
-    assert (point.beside["shared_link"], point.beside["shared_cpus"]) == (False, True)
+    assert len(point.guests_cpu or ()) == 2
+    assert (point.shared_link, point.shared_cpus) == (False, True)
     assert measured.result == {"together_share": 0.8, "shaped_by": None}
 
 
 def test_guests_apart_share_no_cpus_and_flat_out_has_no_rate() -> None:
     measured = trial(sink(*TOGETHER), affinity="apart")
     (point,) = measured.points or ()
-    assert (point.intended_rate_frames_per_second, point.beside["shared_cpus"]) == (None, False)
+    assert (point.intended_rate_frames_per_second, point.shared_cpus) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +117,7 @@ def test_one_link_for_all_leads_to_one_interface() -> None:
     assert measured.problem is None
     (opened,) = peer.requests(SinkOpenRequest)
     assert opened.sink.interfaces == ("pshared",)
-    assert (measured.points or ())[0].beside["shared_link"] is True
+    assert (measured.points or ())[0].shared_link is True
     with refused("NIC", "nic: own", error=GuestCannot):
         measure("transmitters", two(peer), **wanted)
 

@@ -29,8 +29,8 @@ from virtoll.advise.meets import (
 from virtoll.advise.missing import Missing
 from virtoll.advise.need import FigureNeed, Known, Part, RouterNeed
 from virtoll.advise.routers import SEARCH, asked_of_router
-from virtoll.claims.ratios import Ratios
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.ratios import Ratios
 
 
 @dataclass(frozen=True)

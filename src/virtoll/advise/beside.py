@@ -18,9 +18,9 @@ from virtoll.advise.meets import Answer, BoundCheck, Finding, family_of, finding
 from virtoll.advise.models import MOST_HELD_OUT, held_out_of_blocks
 from virtoll.advise.need import Known, Part, RouterNeed
 from virtoll.advise.routers import asked_of_router
-from virtoll.claims.ratios import Ratios
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import logs_of
+from virtoll.stats.ratios import Ratios
 
 # By what a workload stresses; a router is the load that forwards.
 STANDS_FOR: Final[Mapping[str, str]] = {

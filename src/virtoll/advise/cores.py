@@ -13,8 +13,8 @@ from dataclasses import replace
 from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
 from virtoll.advise.models import Model, fit, geometric_mean, predicted
 from virtoll.advise.need import Bound, FigureNeed
-from virtoll.claims.ratios import Ratios, by_block
-from virtoll.claims.readings import Cell, by_vcpus
+from virtoll.stats.ratios import Ratios, by_block
+from virtoll.stats.readings import Cell, by_vcpus
 from virtoll.stats.values import Task
 
 VCPUS = "vcpus"

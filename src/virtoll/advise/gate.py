@@ -19,13 +19,13 @@ from typing import Any, Final
 from virtoll.advise.meets import BoundCheck, as_offered, more_blocks_for, why_not_measured
 from virtoll.advise.need import BOUND, Figure, Known, KnownWorkload, figure_of, put_parameter, words_of
 from virtoll.advise.quantities import NUMBER, quantity, scales_of
-from virtoll.claims.model import Compared, PlatformFilter
-from virtoll.claims.ratios import Ratio, Ratios
-from virtoll.claims.readings import Cell
-from virtoll.claims.sides import Sides
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.clocks import ClockError
+from virtoll.stats.compared import Compared, PlatformFilter
 from virtoll.stats.intervals import Interval
+from virtoll.stats.ratios import Ratio, Ratios
+from virtoll.stats.readings import Cell
+from virtoll.stats.sides import Sides
 
 SLOWDOWN: Final = "slowdown"
 EXAMPLE: Final = "'runc:forward 64B slowdown<1.5x'"

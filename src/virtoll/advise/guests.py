@@ -17,10 +17,10 @@ from virtoll.advise.meets import Answer, BoundCheck, Finding, caveat_of, family_
 from virtoll.advise.models import BEYOND, Fit, Model, fit, geometric_mean, predicted
 from virtoll.advise.need import FigureNeed, Part, RouterNeed
 from virtoll.advise.routers import asked_of_routers
-from virtoll.claims.ratios import Ratios, by_block
-from virtoll.claims.readings import Cell, Under
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import each_guest
+from virtoll.stats.ratios import Ratios, by_block
+from virtoll.stats.readings import Cell, Under
 from virtoll.stats.values import Task, observations_of
 
 Rounds = dict[tuple[int, int], float]

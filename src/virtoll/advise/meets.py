@@ -1,7 +1,7 @@
 """What one platform measured, held against what is needed of it. Pure.
 
 A platform *meets* a bound where the end of its interval that speaks against it does, and does *not* meet it where the
-other end does not either. Intervals are those of claims (`claims.ratios`): over blocks, simultaneous with all others of
+other end does not either. Intervals are those of claims (`stats.ratios`): over blocks, simultaneous with all others of
 the advice. A rate that is a lower bound has an open end, so that it may meet a bound and never fail it. What is
 functional only decides nothing. Main types: `BoundCheck` (values and a bound), `Statement` (a platform and a part).
 """
@@ -16,11 +16,11 @@ from enum import StrEnum
 from typing import Any
 
 from virtoll.advise.models import Fit
-from virtoll.claims.model import Compared, PlatformFilter
-from virtoll.claims.ratios import Ratio, Ratios, by_block
-from virtoll.claims.readings import Cell, trials_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.clocks import ClockError
+from virtoll.stats.compared import Compared, PlatformFilter
+from virtoll.stats.ratios import Ratio, Ratios, by_block
+from virtoll.stats.readings import Cell, trials_of
 from virtoll.stats.remaining import MOST_BLOCKS
 from virtoll.stats.verdicts import POWER
 

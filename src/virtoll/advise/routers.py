@@ -18,11 +18,11 @@ from typing import Any
 from virtoll.advise.frame_sizes import FORWARD, SIZE, falls, frame_cost, groups
 from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
 from virtoll.advise.need import RouterNeed
-from virtoll.claims.ratios import Ratios
-from virtoll.claims.readings import Cell, trials_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounded_rates import ENOUGH, RateBounds, bracket
 from virtoll.stats.bounds import receiving_apart
+from virtoll.stats.ratios import Ratios
+from virtoll.stats.readings import Cell, trials_of
 
 SEARCH, SIDE_BY_SIDE = "throughput", "virtual-routers"
 RATE = "maximum_forwarding_rate"

@@ -18,16 +18,18 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from virtoll.agent import turns
 from virtoll.agent.lines import PORTION_BYTES, await_room, read_object, told
-from virtoll.agent.messages import REBUILD, JsonObject, Message, Request
 from virtoll.agent.operations.session import HelloReply, HelloRequest, Ready, TerminalExit, TerminalOutput
+from virtoll.agent.request import REBUILD, Request, read_message
 from virtoll.errors import AgentError, GuestDied, GuestNotReady, ProtocolError
 from virtoll.lab import interrupts
 from virtoll.lab.debug import debug
+from virtoll.runfolder.record import Record
 
 PROTOCOL = 3
 MAXIMUM_LINE_BYTES = 8 * 2**20
@@ -43,7 +45,8 @@ _MOST_HELD = 10_000
 _MOST_MIB = 64
 _LINE_BYTES = 100  # what reading a line costs, as bytes: a flood of empty ones is one too
 
-Reply = TypeVar("Reply", bound=Message)
+Reply = TypeVar("Reply", bound=Record)
+JsonObject = Mapping[str, Any]
 
 
 def _now() -> tuple[int, int]:
@@ -101,7 +104,7 @@ class AgentModel(ABC):
     ended: bool
 
     @abstractmethod
-    def answer(self, request: Request[Message]) -> Message:
+    def answer(self, request: Request[Record]) -> Record:
         """The reply to one request; ``AgentError`` for what it has not."""
 
     def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
@@ -216,7 +219,8 @@ class AgentClient:
 
     def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """Ask one operation; raises as ``call``, and ``ProtocolError`` where the reply is not the operation's."""
-        return request.read_reply(self.call(request.op, deadline_seconds, **request.to_json()), self.who)
+        fields = request.to_json()
+        return request.read_reply(self.call(fields.pop("op"), deadline_seconds, **fields), self.who)
 
     def call(self, op: str, deadline_seconds: float = 60.0, **fields: Any) -> JsonObject:
         """Ask for an answer as it comes; ``AgentError`` when it is refused, ``GuestDied`` when none begins in time.
@@ -300,11 +304,9 @@ class AgentClient:
     def _take_terminal(self, message: JsonObject) -> None:
         self._refuse_more_than(_MOST_HELD, len(self.terminal_events), "events of a terminal")
         if message["event"] == "terminal":
-            self.terminal_events.append(TerminalOutput.read(message, f"{self.who} reported wrongly of its terminal"))
+            self.terminal_events.append(read_message(TerminalOutput, message, f"{self.who}: output of its terminal"))
         else:
-            self.terminal_events.append(
-                TerminalExit.read(message, f"{self.who} reported wrongly of its terminal's end")
-            )
+            self.terminal_events.append(read_message(TerminalExit, message, f"{self.who}: the end of its terminal"))
 
     def _refuse_more_than(self, most: int, held: int, what: str) -> None:
         """Nobody keeps what an agent sends without end: it is given up with its guest."""

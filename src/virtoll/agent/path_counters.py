@@ -14,13 +14,14 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from virtoll.agent.client import Caller
 from virtoll.agent.operations.counters import CountersReply, CountersRequest, InterfaceCounters
 from virtoll.errors import AgentError
 from virtoll.lab.attachments import Counters, EndpointInterfaces
 from virtoll.lab.network import GuestNetwork, Link
+from virtoll.runfolder.traffic_records import Hop, HopRole, KernelCounters, KernelSpan, Surroundings
 
 Read = TypeVar("Read")
 
@@ -32,10 +33,10 @@ class PathInterface:
     ``reader``: the link whose router reads it, where the lab's own agent does not.
     """
 
-    role: str
+    role: HopRole
     where: str
     interface: str
-    direction: str
+    direction: Literal["in", "out"]
     source: int | None
     reader: str | None = None
 
@@ -135,7 +136,7 @@ class HopReader:
         *,
         sinks: int = 1,
         both_directions: bool = False,
-    ) -> list[dict[str, object]] | None:
+    ) -> tuple[Hop, ...] | None:
         """The way's interfaces in order, with both readings; None where nobody could read anything.
 
         With ``both_directions`` there are two ways, each of one source alone: 0 to the sink, and 1 back. With several
@@ -143,7 +144,7 @@ class HopReader:
         """
         if any(all(counters is None for counters in reading.counted.values()) for reading in (before, after)):
             return None
-        hops: list[dict[str, object]] = []
+        hops: list[Hop] = []
         network = self.network
         if both_directions:
             ways = self._way((network.sources[0],), network.sink, 0, 0)
@@ -157,17 +158,17 @@ class HopReader:
         for interface in ways:
             first, then = _both(before.counters(interface), after.counters(interface))
             hops.append(
-                {
-                    "role": interface.role,
-                    "where": interface.where,
-                    "interface": interface.interface,
-                    "direction": interface.direction,
-                    "source": interface.source,
-                    "before": first,
-                    "after": then,
-                }
+                Hop(
+                    role=interface.role,
+                    where=interface.where,
+                    interface=interface.interface,
+                    direction=interface.direction,
+                    source=interface.source,
+                    before=first,
+                    after=then,
+                )
             )
-        return hops
+        return tuple(hops)
 
     def _way(self, entries: Sequence[Link], sink: Link, first: int, shared: int | None) -> list[PathInterface]:
         """From each of these links, by the sources ``first`` and on, into the guest and out by another.
@@ -238,34 +239,33 @@ def _router(link_name: str) -> str:
     return f"router of {link_name}"
 
 
-def surroundings(before: CounterSnapshot, after: CounterSnapshot) -> dict[str, dict[str, object] | None] | None:
-    """What belongs to no interface, of the host (softnet is the whole machine's) and of the guest, both readings."""
-    reported: dict[str, dict[str, object] | None] = {}
-    guest_keys = ("softnet", "snmp", "snmp6", "processors")
-    for name, where, keys in (("host", "peer", ("softnet",)), ("guest", "guest", guest_keys)):
-        first, then = before.replies.get(where), after.replies.get(where)
-        reported[name] = (
-            None if first is None or then is None else {"before": _of(first, keys), "after": _of(then, keys)}
-        )
-    return reported if any(reported.values()) else None
+def surroundings(before: CounterSnapshot, after: CounterSnapshot) -> Surroundings | None:
+    """What belongs to no interface, of the host and of the guest, both readings; None if neither could be read."""
+    host, guest = (_span(before.replies.get(where), after.replies.get(where)) for where in ("peer", "guest"))
+    if host is not None:
+        host = KernelSpan(KernelCounters(host.before.softnet), KernelCounters(host.after.softnet))
+    return Surroundings(host, guest) if host or guest else None
 
 
-def _of(reply: CountersReply, keys: Sequence[str]) -> dict[str, object]:
-    reported = reply.to_json()
-    return {key: reported.get(key) for key in keys}
+def _span(before: CountersReply | None, after: CountersReply | None) -> KernelSpan | None:
+    return None if before is None or after is None else KernelSpan(_kernel(before), _kernel(after))
+
+
+def _kernel(reply: CountersReply) -> KernelCounters:
+    return KernelCounters(reply.softnet, reply.snmp, reply.snmp6, reply.processors)
 
 
 # A driver's counters of pause frames, whatever it calls them.
 _OF_PAUSES = re.compile(r"^driver_.*(pause|flow_control|_xo(n|ff)_)")
 
 
-def _both(before: Counters | None, after: Counters | None) -> tuple[Counters | None, Counters | None]:
+def _both(before: Counters | None, after: Counters | None) -> tuple[dict[str, int] | None, dict[str, int] | None]:
     """Both readings without the counters that are 0 in both, but for those of pause frames.
 
     Most NICs count no pause frames at all, so that one that counted none has to be told from one that cannot count.
     """
     if before is None or after is None:
-        return before, after
+        return None if before is None else dict(before), None if after is None else dict(after)
     names = [name for name in {**before, **after} if before.get(name) or after.get(name) or _OF_PAUSES.match(name)]
     return (
         {name: before[name] for name in names if name in before},

@@ -29,6 +29,7 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
+from virtoll.runfolder.records import Clock, Marks
 
 
 class StartBarrier(Protocol):
@@ -59,12 +60,12 @@ _PATH_ECHO_TIMEOUT_NS = 250_000_000
 
 @dataclass(frozen=True)
 class TimedJob:
-    """One job's result with its clock block, both as ``docs/run-folder.md`` stores them.
+    """One job's result with its clock readings, both as ``docs/run-folder.md`` stores them.
 
     ``problem`` makes the trial invalid.
     """
 
-    clock: dict[str, Any]
+    clock: Clock
     result: dict[str, Any]
     check: str
     problem: str | None
@@ -126,15 +127,15 @@ class Timekeeper:
         finally:
             self.measuring = outer
 
-    def path_delay_ns(self) -> list[int]:
+    def path_delay_ns(self) -> tuple[int, ...]:
         """Round trips on the path that the marks take, in the outside clock, ns."""
         if self._link is None:
-            return [self._channel_round_trip_ns() for _ in range(PATH_DELAY_SAMPLES)]
+            return tuple(self._channel_round_trip_ns() for _ in range(PATH_DELAY_SAMPLES))
         reply = self._peer.ask(
             echo_request(self._link, PATH_DELAY_SAMPLES, _ECHO_TIMEOUT_NS),
             deadline_seconds=PATH_DELAY_SAMPLES * _ECHO_TIMEOUT_NS / 1e9 + 5,
         )
-        return list(reply.round_trip_ns)
+        return reply.round_trip_ns
 
     def time_job(
         self, job: str, parameters: Mapping[str, object], deadline_seconds: float, repeats: int = 1
@@ -145,13 +146,13 @@ class Timekeeper:
         """
         before = self.path_delay_ns()
         self._guest.channel_marks.clear()
-        request = RunRequest(job=job, parameters=parameters, marks=self._mark_link(), pause_ns=self._pause_ns)
+        request = RunRequest(job=job, parameters=dict(parameters), marks=self._mark_link(), pause_ns=self._pause_ns)
         if repeats > 1:
-            request = request.but(repeats=repeats)
+            request = request.replace(repeats=repeats)
         line = self._start_line
         with self.measuring():
             if line is not None:
-                request = request.but(pause_ns=line.pause_ns, delay_ns=line.start())
+                request = request.replace(pause_ns=line.pause_ns, delay_ns=line.start())
             reply = self._guest.ask(request, deadline_seconds)
             if line is not None:
                 line.finish()
@@ -161,16 +162,16 @@ class Timekeeper:
         beside, beside_step = _marks_from_channel(channel)
         own_ns, beside_ns = _between(marks, step), _between(beside, beside_step)
         apart = [abs(own_ns - beside_ns)] if own_ns is not None and beside_ns is not None else []
-        clock = {
-            "method": "icmp" if self._link is not None else "channel",
-            "marks": marks,
-            "channel_marks": beside,
-            "realtime_step_ns": step,
-            "path_delay_before_ns": before,
-            "path_delay_after_ns": after,
-            "error_estimate_ns": max(before + after + apart) if before + after else None,
-            "guest": reply.guest.to_json(),
-        }
+        clock = Clock(
+            method="icmp" if self._link is not None else "channel",
+            marks=marks,
+            channel_marks=beside,
+            realtime_step_ns=step,
+            path_delay_before_ns=before,
+            path_delay_after_ns=after,
+            error_estimate_ns=max((*before, *after, *apart), default=None) if before or after else None,
+            guest=reply.guest,
+        )
         problem = None
         if marks is None:
             problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
@@ -196,7 +197,7 @@ class Timekeeper:
             first_sequence=self._sequence,
         )
 
-    def _marks_from_link(self, link: Link) -> tuple[dict[str, int] | None, int]:
+    def _marks_from_link(self, link: Link) -> tuple[Marks | None, int]:
         """Start and end in the outside clock, and how far that clock was stepped between them, ns."""
         request = MarksRequest(
             interface=link.peer_interface, identifier=self._identifier, wait_for=2, timeout_ns=_MARK_DEADLINE_NS
@@ -207,7 +208,7 @@ class Timekeeper:
         if start is None or end is None:
             return None, 0
         step = _step_ns(end.realtime_minus_monotonic_ns - start.realtime_minus_monotonic_ns)
-        return {"start_ns": start.received_realtime_ns, "end_ns": end.received_realtime_ns}, step
+        return Marks(start.received_realtime_ns, end.received_realtime_ns), step
 
     def _channel_round_trip_ns(self) -> int:
         start = time.monotonic_ns()
@@ -223,7 +224,7 @@ def time_outside(
     Nothing of a guest is between it and the clock, so that it pauses not, and its own clock is no guest's to be told.
     """
     timed = Timekeeper(agent, agent, None, "", 0, measuring, pause_ns=0).time_job(job, parameters, deadline_seconds)
-    return replace(timed, clock={**timed.clock, "guest": None})
+    return replace(timed, clock=timed.clock.replace(guest=None))
 
 
 def echo_request(link: Link, count: int, timeout_ns: int) -> PathDelayRequest:
@@ -259,17 +260,17 @@ def _step_ns(offset_change_ns: int) -> int:
     return offset_change_ns if abs(offset_change_ns) >= 1_000_000 else 0
 
 
-def _between(marks: Mapping[str, int] | None, step_ns: int) -> int | None:
-    return None if marks is None else marks["end_ns"] - marks["start_ns"] - step_ns
+def _between(marks: Marks | None, step_ns: int) -> int | None:
+    return None if marks is None else marks.end_ns - marks.start_ns - step_ns
 
 
 def _edges(marks: list[ChannelMark]) -> dict[str, ChannelMark]:
     return {mark.edge: mark for mark in marks}
 
 
-def _marks_from_channel(channel: dict[str, ChannelMark]) -> tuple[dict[str, int] | None, int]:
+def _marks_from_channel(channel: dict[str, ChannelMark]) -> tuple[Marks | None, int]:
     if "start" not in channel or "end" not in channel:
         return None, 0
     start, end = channel["start"], channel["end"]
     step = _step_ns((end.realtime_ns - end.monotonic_ns) - (start.realtime_ns - start.monotonic_ns))
-    return {"start_ns": start.realtime_ns, "end_ns": end.realtime_ns}, step
+    return Marks(start.realtime_ns, end.realtime_ns), step

@@ -6,16 +6,13 @@ Main functions: ``record_of``, ``refuse_changed``. It must not measure anything.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from virtoll.campaign.session import RunSession
 from virtoll.errors import LabError, UsageError
 from virtoll.experiment.model import Experiment
 from virtoll.image import GuestImage, file_digest
 from virtoll.platforms import platform_of
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import AgainstRecord, Manifest
+from virtoll.runfolder.records import AgainstRecord, Manifest
 
 _KERNEL = "kernel"
 
@@ -25,8 +22,6 @@ def record_of(experiment: Experiment, session: RunSession) -> AgainstRecord | No
 
     ``UsageError`` where a program cannot be read.
     """
-    from virtoll.runfolder.records import AgainstRecord
-
     if not experiment.pairs:
         return None
     first: dict[str, str] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.links import bare_interfaces
@@ -23,13 +23,11 @@ from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.hosts.remote_peer import Apart
 from virtoll.platforms.host import Site
 from virtoll.runfolder.frame_shape import FrameShape
-from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.workloads.frame_cost import Meter
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send, unbalanced
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import TrialRecord
 
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
 _CPU_RATE_FRAMES_PER_SECOND = 100_000.0
@@ -62,8 +60,6 @@ class Calibrator:
 
     def run(self, when: Literal["start", "end"]) -> None:
         """Measure every shape and store a line for each; a failure is stored with its reason and costs nothing else."""
-        from virtoll.runfolder.traffic_records import CalibrationRecord, Point
-
         unmeasured = list(shapes(self.experiment.workloads))
         unmeasured += [shape for shape in self._used if when == "end" and shape not in self._done]
         for shape in unmeasured:
@@ -73,12 +69,12 @@ class Calibrator:
             try:
                 measured, metered = self._measure(shape)
                 reason = unbalanced([*measured, *metered])
-                points = tuple(parse_record(Point, point.to_json()) for point in measured)
-                cpu = tuple(parse_record(Point, point.to_json()) for point in metered) or None
+                points = tuple(measured)
+                cpu = tuple(metered) or None
                 self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
             except GuestError as error:
                 reason = str(error)
-            self.folder.append_calibration(
+            self.folder.append(
                 CalibrationRecord(
                     when=when,
                     realtime_ns=time.time_ns(),
@@ -91,7 +87,7 @@ class Calibrator:
                 )
             )
 
-    def _measure(self, shape: FrameParameters) -> tuple[list[MeasuredPoint], list[MeasuredPoint]]:
+    def _measure(self, shape: FrameParameters) -> tuple[list[Point], list[Point]]:
         """As the agents answered: flat out and paced; and those for the CPU time, none where that is another host's."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         ends = TrafficAgents.of_one(peer)

@@ -11,22 +11,20 @@ import json
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from virtoll.campaign.parts import CAMPAIGN_FILE, blocks_words, read_campaign
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.platforms import PLATFORMS
+from virtoll.runfolder.campaign_records import PartRecord
 from virtoll.runfolder.plain import refuse_unplain
+from virtoll.runfolder.records import FitnessRecord, Manifest, PlannedTrial, TrialRecord
 from virtoll.runfolder.store import FINISHED, RunFolder
 from virtoll.runfolder.sums import SUMS, differences
 from virtoll.runfolder.writer import is_written
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.campaign_records import PartRecord
-    from virtoll.runfolder.records import FitnessRecord, Manifest, PlannedTrial, TrialRecord
 
 MEMORY_TOLERANCE: Final = 0.02
 """By how much the memory of hosts of one class may differ: firmware keeps a little of equal modules for itself."""
@@ -259,7 +257,7 @@ def _identity(part: Part) -> dict[str, Any]:
             for platform in manifest.platforms
         },
         "programs of two builds": _programs(manifest),
-        "metrics": [asdict(metric) for metric in manifest.metrics],
+        "metrics": [metric.to_json() for metric in manifest.metrics],
     }
 
 

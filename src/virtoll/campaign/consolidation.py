@@ -28,6 +28,7 @@ from virtoll.lab import interrupts
 from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.platforms.limits import limit
+from virtoll.runfolder.guest_records import Budget, ConsolidationRecord
 from virtoll.runfolder.store import RunFolder
 
 _MIB = 2**20
@@ -174,10 +175,8 @@ class Series:
         *,
         lost: int = 0,
     ) -> None:
-        from virtoll.runfolder.guest_records import Budget, ConsolidationRecord
-
         running = len(self.guests) - lost
-        self.folder.append_consolidation(
+        self.folder.append(
             ConsolidationRecord(
                 platform=self.choice.label,
                 step=running + (status != "ok"),

@@ -7,18 +7,16 @@ made, for the same reason as the records themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.plan import Trial
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, LimitsSeen
-from virtoll.runfolder.records import BootRecord, Check, Clock, Requested, TrialRecord
-from virtoll.runfolder.store import parse_record
-from virtoll.runfolder.traffic_records import Point
+from virtoll.runfolder.records import BootRecord, Requested, TrialRecord
 
 if TYPE_CHECKING:
-    from virtoll.agent.operations.session import FactsReply, HelloReply
+    from virtoll.agent.operations.session import HelloReply
     from virtoll.campaign.guest_check import Mismatch
     from virtoll.campaign.live_guest import Slot
     from virtoll.host.guest_usage import HostView
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from virtoll.lab.receiving import ReceivingCpus
     from virtoll.platforms.base import Guest, GuestRequest
     from virtoll.workloads.base import Measurement
-    from virtoll.workloads.points import MeasuredPoint
 
 
 class BootDraft:
@@ -68,12 +65,11 @@ class BootDraft:
             disk=None if disk is None else disk.device,
             disk_bytes_per_second=None if disk is None else disk.bytes_per_second,
         )
-        self.record = replace(self.record, requested=requested)
+        self.record = self.record.replace(requested=requested)
 
     def started(self, guest: Guest) -> None:
         """The guest's agent has said that it is ready."""
-        self.record = replace(
-            self.record,
+        self.record = self.record.replace(
             attachment=guest.attachment,
             spawn_monotonic_ns=guest.spawned_monotonic_ns,
             ready_monotonic_ns=guest.ready_monotonic_ns,
@@ -82,16 +78,15 @@ class BootDraft:
 
     def examined(
         self,
-        facts: FactsReply,
+        facts: Facts,
         unlike: Sequence[Mismatch],
         hello: HelloReply,
         host: HostView,
         held: Mapping[str, str],
     ) -> None:
         """What the guest is, by its agent's ``facts`` and ``hello`` and by its host; ``held``: limits of its own."""
-        self.record = replace(
-            self.record,
-            facts=facts.to_json(),
+        self.record = self.record.replace(
+            facts=facts,
             mismatches=tuple(mismatch.text for mismatch in unlike),
             fatal=tuple(mismatch.text for mismatch in unlike if mismatch.fatal),
             agent_clock=_agent_clock(hello),
@@ -102,7 +97,7 @@ class BootDraft:
 
     def receives_on(self, receiving: ReceivingCpus) -> None:
         """On which CPUs of the host its frames are worked off."""
-        self.record = replace(self.record, forwarding=Forwarding(receiving.cpus, receiving.means, receiving.reason))
+        self.record = self.record.replace(forwarding=Forwarding(receiving.cpus, receiving.means, receiving.reason))
 
     @property
     def receives_apart(self) -> bool:
@@ -111,7 +106,7 @@ class BootDraft:
 
     def failed(self, reason: str, evidence: tuple[str, ...]) -> None:
         """The start came to nothing."""
-        self.record = replace(self.record, status="failed", reason=reason, evidence=evidence)
+        self.record = self.record.replace(status="failed", reason=reason, evidence=evidence)
 
 
 def _agent_clock(hello: HelloReply) -> AgentClock | None:
@@ -151,16 +146,11 @@ def skipped_trial(trial: Trial, attempt: int, reason: str | None = None) -> Tria
 
 
 def with_outcome(record: TrialRecord, outcome: Measurement) -> TrialRecord:
-    """The record with what its workload measured; RunFolderError where that is not of the run folder's format."""
-
-    def stored(points: Sequence[MeasuredPoint] | None) -> tuple[Point, ...] | None:
-        return None if points is None else tuple(parse_record(Point, point.to_json()) for point in points)
-
-    return replace(
-        record,
-        clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
+    """The record with what its workload measured."""
+    return record.replace(
+        clock=outcome.clock,
         result=outcome.result,
-        check=None if outcome.check is None else parse_record(Check, outcome.check),
-        points=stored(outcome.points),
-        cpu_points=stored(outcome.cpu_points),
+        check=outcome.check,
+        points=None if outcome.points is None else tuple(outcome.points),
+        cpu_points=None if outcome.cpu_points is None else tuple(outcome.cpu_points),
     )

@@ -39,14 +39,13 @@ from virtoll.lab import interrupts
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.explain_records import CounterSpan, ObservedTrial
 from virtoll.runfolder.observer_records import ObserverReading
+from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import remove_sums, write_sums
 from virtoll.workloads import workload_of
 
 if TYPE_CHECKING:
     from virtoll.platforms.base import Probe
-    from virtoll.runfolder.records import TrialRecord
-
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -121,7 +120,7 @@ def _prepared(run: RunFolder) -> RunFolder:
     folder.repair()
     if not folder.sizings():
         for record in run.sizings():
-            folder.append_sizing(record)
+            folder.append(record)
     return folder
 
 
@@ -144,8 +143,8 @@ def _observe(
             able.append(trial)
         else:
             now_ns = time.time_ns()
-            skipped = replace(skipped_trial(trial, 1, reason), started_realtime_ns=now_ns, ended_realtime_ns=now_ns)
-            folder.append_observed(_record(trial, skipped, (), {}, ()))
+            skipped = skipped_trial(trial, 1, reason).replace(started_realtime_ns=now_ns, ended_realtime_ns=now_ns)
+            folder.append(_record(trial, skipped, (), {}, ()))
     plan = replace(todo, trials=tuple(able))
     progress.begin(len(todo.trials) - len(able), len(todo.trials), estimate(plan))
     sizes, neighbours = JobSizes(experiment, folder, session, progress), Neighbours(session, folder, progress)
@@ -160,7 +159,7 @@ def _observe(
                     record = measured(trial, fleet, session, sizes, neighbours)
                 interrupts.check()  # before it is stored: the trial may have failed of it
                 cpus = tuple(sorted({cpu for live in guests for cpu in live.place.cpus}))
-                folder.append_observed(_record(trial, record, watcher.spans, observation.uncounted, cpus))
+                folder.append(_record(trial, record, watcher.spans, observation.uncounted, cpus))
                 progress.trial_ends(trial, record)
 
 
@@ -242,7 +241,7 @@ def _record(
     points = record.points or ()
     of_points = len(points) == len(spans)
     counted = tuple(
-        replace(span, forwarded_frames=sum(source.forwarded_frames for source in points[place].sink.per_source))
+        span.replace(forwarded_frames=sum(source.forwarded_frames for source in points[place].sink.per_source))
         if of_points
         else span
         for place, span in enumerate(spans)

@@ -10,7 +10,6 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll.campaign.preview import estimate, plan_of, planned_trial
@@ -18,6 +17,7 @@ from virtoll.campaign.stored import plan_difference, stored_experiment
 from virtoll.errors import UsageError
 from virtoll.runfolder.looks import Looks
 from virtoll.runfolder.overview import state_now
+from virtoll.runfolder.records import ExtensionRecord, Manifest
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 from virtoll.version import __version__
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
     from virtoll.platforms.base import Probe
-    from virtoll.runfolder.records import Manifest
-
 MOST_BLOCKS = 1000
 _ASKED = re.compile(r"(\+?)([1-9][0-9]{0,5})")
 
@@ -114,12 +112,9 @@ def refuse_other_platforms(manifest: Manifest, probes: Mapping[str, Probe]) -> N
 
 def extended_manifest(manifest: Manifest, plan: Plan, command: list[str]) -> Manifest:
     """The manifest with the longer plan, and with what the run had before."""
-    from virtoll.runfolder.records import ExtensionRecord
-
-    return replace(
-        manifest,
+    return manifest.replace(
         experiment={**manifest.experiment, "blocks": max(trial.block for trial in plan.trials) + 1},
-        plan=replace(manifest.plan, estimated_seconds=estimate(plan), trials=tuple(map(planned_trial, plan.trials))),
+        plan=manifest.plan.replace(estimated_seconds=estimate(plan), trials=tuple(map(planned_trial, plan.trials))),
         extensions=(
             *manifest.extensions,
             ExtensionRecord(_blocks(manifest), time.time_ns(), tuple(command)),

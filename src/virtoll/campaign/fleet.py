@@ -182,7 +182,7 @@ class Fleet:
         whole = len(group) == point.guests
         for live in group if whole else ():
             self.starts.append_footprint(live, "idle")
-        self.starts.folder.append_group(
+        self.starts.folder.append(
             GroupRecord(
                 platform=choice.label,
                 block=self.block[0].block,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from virtoll.agent.operations.session import FactsReply
 from virtoll.host.guest_usage import HostView
 from virtoll.platforms.base import GuestRequest
+from virtoll.runfolder.facts import Facts
 
 _KERNELS_SHARE = 0.2  # of a small machine's memory its kernel keeps up to a fifth for itself
 _ROUNDING = 0.01
@@ -27,12 +27,12 @@ class Mismatch:
     fatal: bool
 
 
-def compare(request: GuestRequest, facts: FactsReply, host: HostView) -> list[Mismatch]:
+def compare(request: GuestRequest, facts: Facts, host: HostView) -> list[Mismatch]:
     """Every mismatch. What can be seen neither inside nor, for a guest on the host's kernel, from outside is none."""
     return [*_cpus(request, facts), *_memory(request, facts, host), *_quota(request, facts, host)]
 
 
-def compare_pre_provisioned(request: GuestRequest, facts: FactsReply) -> list[Mismatch]:
+def compare_pre_provisioned(request: GuestRequest, facts: Facts) -> list[Mismatch]:
     """The same for a guest that its user made: reported, never fatal, because nothing there could be made equal."""
     sentence = "is as it was found: its CPUs, memory, kernel and files are its user's choice and were not made equal"
     unpinned = replace(request, cpus=tuple(range(request.vcpus)))
@@ -42,15 +42,15 @@ def compare_pre_provisioned(request: GuestRequest, facts: FactsReply) -> list[Mi
     ]
 
 
-def _cpus(request: GuestRequest, facts: FactsReply) -> Iterator[Mismatch]:
+def _cpus(request: GuestRequest, facts: Facts) -> Iterator[Mismatch]:
     """CPUs that may be used inside; not looked at where nothing could be pinned."""
     allowed = facts.cpus_allowed
     allowed = facts.cpus_online if allowed is None else allowed  # gVisor tells no mask
-    if request.cpus and allowed is not None and _count(allowed) != request.vcpus:
-        yield Mismatch(f"CPUs: asked {request.vcpus}, usable inside {_count(allowed)}", True)
+    if request.cpus and allowed is not None and allowed != request.vcpus:
+        yield Mismatch(f"CPUs: asked {request.vcpus}, usable inside {allowed}", True)
 
 
-def _memory(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator[Mismatch]:
+def _memory(request: GuestRequest, facts: Facts, host: HostView) -> Iterator[Mismatch]:
     """A kernel of its own: what it was given, or else what it has left; the host's kernel: the limit on the guest."""
     requested, total = request.memory_bytes, facts.memory_total_bytes
     outside = host.limits.memory_bytes
@@ -69,7 +69,7 @@ def _memory(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterato
         yield Mismatch(f"memory: asked {requested >> 20} MiB, inside {seen >> 20} MiB", not unlimited)
 
 
-def _quota(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator[Mismatch]:
+def _quota(request: GuestRequest, facts: Facts, host: HostView) -> Iterator[Mismatch]:
     """The tightest quota seen inside or set outside, in CPUs; one that nobody asked for is the whole host's."""
     inside = facts.cpu_quota
     seen = [inside.quota_us / inside.period_us] if inside else []
@@ -79,8 +79,3 @@ def _quota(request: GuestRequest, facts: FactsReply, host: HostView) -> Iterator
         yield Mismatch(f"CPU quota: asked {quota:g}, found {tightest:g}", True)
     elif quota is None and tightest is not None and tightest < request.vcpus:
         yield Mismatch(f"CPU quota: none asked, found {tightest:g}", False)
-
-
-def _count(cpus: int | tuple[int, ...]) -> int:
-    """A number of CPUs from a count or a list of them."""
-    return cpus if isinstance(cpus, int) else len(cpus)

@@ -67,9 +67,9 @@ class GuestStarts:
             evidence = error.evidence if isinstance(error, GuestStartError) else {}
             draft.failed(str(error), self.folder.keep_evidence(boot.replace("/", "-"), evidence))
             interrupts.check()  # before it is stored: the start may have failed of it
-            self.folder.append_boot(draft.record)
+            self.folder.append(draft.record)
             raise GuestError(f"{slot.words} could not be started: {error}") from error
-        self.folder.append_boot(draft.record)
+        self.folder.append(draft.record)
         return live
 
     def append_footprint(self, live: LiveGuest, when: Literal["idle", "after-work"]) -> None:
@@ -80,7 +80,7 @@ class GuestStarts:
         if processes is None:
             return
         held = read_footprint(processes, live.site.this_machine.cgroup)
-        self.folder.append_footprint(
+        self.folder.append(
             FootprintRecord(
                 boot=live.boot,
                 platform=live.label,

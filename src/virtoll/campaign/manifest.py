@@ -28,7 +28,7 @@ from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
-from virtoll.runfolder.store import FORMAT, parse_record
+from virtoll.runfolder.store import FORMAT
 from virtoll.version import __version__
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
@@ -88,7 +88,7 @@ def _experiment(experiment: Experiment) -> dict[str, object]:
         "text": experiment.text,
         "scenario": experiment.scenario,
         "conditions": [condition.label for condition in experiment.conditions],
-        "scale": [asdict(point) for point in experiment.scale.points] if experiment.scale else None,
+        "scale": [point.to_json() for point in experiment.scale.points] if experiment.scale else None,
         "blocks": experiment.blocks,
         "rounds": experiment.rounds,
         "looks": experiment.looks.plan if experiment.looks else None,
@@ -188,15 +188,12 @@ def metric_records(names: Iterable[str]) -> tuple[MetricRecord, ...]:
     from virtoll.runfolder.records import MetricRecord
 
     return tuple(
-        parse_record(
-            MetricRecord,
-            {
-                "workload": name,
-                **asdict(metric),
-                "title": _title(name, metric),
-                "resource": WORKLOADS[name].resource,
-                "primary": place == 0,
-            },
+        MetricRecord(
+            workload=name,
+            **asdict(metric),
+            title=_title(name, metric),
+            resource=WORKLOADS[name].resource,
+            primary=place == 0,
         )
         for name in names
         for place, metric in enumerate(WORKLOADS[name].metrics)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,9 +20,11 @@ from virtoll.campaign.preview import plan_of, planned_trial
 from virtoll.campaign.stored import plan_difference, stored_experiment
 from virtoll.errors import RunFolderError, UsageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.campaign_records import HostRecord, MergedPart, MergedRecord
 from virtoll.runfolder.packing import PLAIN_NAME
 from virtoll.runfolder.placing import placed, remove_emptied
 from virtoll.runfolder.plain import entries, open_appended, place, reader
+from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, PlanRecord, TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import SUMS, listed, write_sums
 from virtoll.runfolder.taken_over import WRITER
@@ -31,8 +33,6 @@ from virtoll.version import __version__
 
 if TYPE_CHECKING:
     from virtoll.experiment.plan import Plan
-    from virtoll.runfolder.campaign_records import HostRecord
-    from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, TrialRecord
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def merge(
     with writing(target):
         _refuse_taken_place(target, taken[0].record.campaign, [part.path for part in taken])
         with placed(target) as new:
-            doubts = _write(new, replace(_head(plan, choice, missing), run=target.name, command=tuple(command)), choice)
+            doubts = _write(new, _head(plan, choice, missing).replace(run=target.name, command=tuple(command)), choice)
     remove_emptied(target)
     hosts = {part.fingerprint for part in choice.sources()}
     return Merged(target, len(blocks), missing, len(hosts), (*choice.left_out, *doubts))
@@ -252,14 +252,10 @@ _BY_BLOCK: Final = ("trials", "boots", "footprints", "groups")
 
 def _head(plan: Plan, choice: _Choice, missing: tuple[int, ...]) -> Manifest:
     """The manifest of the merged run: that of the first part, with the whole plan, all hosts, and what was merged."""
-    from virtoll.runfolder.campaign_records import MergedPart, MergedRecord
-    from virtoll.runfolder.records import PlanRecord
-
     sources = choice.sources()
     first, seconds = sources[0].manifest, [part.manifest.plan.estimated_seconds for part in sources]
     known = [duration for duration in seconds if duration is not None]
-    return replace(
-        first,
+    return first.replace(
         created_realtime_ns=min(part.manifest.created_realtime_ns for part in sources),
         plan=PlanRecord(
             plan.seed, sum(known) if len(known) == len(seconds) else None, tuple(map(planned_trial, plan.trials))
@@ -302,15 +298,13 @@ def _write(new: Path, manifest: Manifest, choice: _Choice) -> list[str]:
 
 
 def _hosts(choice: _Choice) -> tuple[HostRecord, ...]:
-    from virtoll.runfolder.campaign_records import HostRecord
-
     hosts: dict[str, HostRecord] = {}
     blocks: dict[str, list[int]] = {}
     for part in choice.sources():
         name = choice.names[part.fingerprint]
         hosts.setdefault(name, HostRecord(name, part.manifest.host, ()))
         blocks.setdefault(name, []).extend(choice.blocks_of(part))
-    return tuple(replace(host, blocks=tuple(sorted(blocks[name]))) for name, host in hosts.items())
+    return tuple(host.replace(blocks=tuple(sorted(blocks[name]))) for name, host in hosts.items())
 
 
 def _copy(part: Part, folder: RunFolder, blocks: Collection[int]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.programs import EndReply, EndRequest, ProgressRequest, SpawnRequest
@@ -25,8 +25,10 @@ from virtoll.errors import GuestCannot, GuestError
 from virtoll.lab.disks import DISKS
 from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import DATA_PATH
-from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition
-from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.runfolder.conditions import TRAFFIC_LOADS, Condition, MaximumRecord, NeighbourRecord
+from virtoll.runfolder.conditions import Progress as ProgressRecord
+from virtoll.runfolder.store import RunFolder
+from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench
 from virtoll.workloads.forward import stream_through
 from virtoll.workloads.loads import (
@@ -41,13 +43,9 @@ from virtoll.workloads.loads import (
     gone_still,
     not_sent_through,
 )
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.programs import GUEST_ENVIRONMENT, GUEST_HOME, last_line
 from virtoll.workloads.sweep import SweepParameters, source_rate, sweep
 from virtoll.workloads.traffic import send
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.conditions import NeighbourRecord
 
 # How what a guest forwards at most is found: frames of the smallest size cost a router the most for a byte.
 MAXIMUM_SWEEP: Final = SweepParameters(
@@ -139,14 +137,11 @@ class Neighbours:
 
     def _maximum(self, live: LiveGuest, bench: Bench) -> float:
         """What a guest forwards at most, frames/s: found once in its boot, while the measured one is idle."""
-        from virtoll.runfolder.conditions import MaximumRecord
-        from virtoll.runfolder.traffic_records import Point
-
         if live.boot not in self._maxima:
             self.progress.message(f"what {live.boot} forwards at most")
             stream = stream_through(bench, MAXIMUM_SWEEP)
 
-            def point(rate: float | None) -> MeasuredPoint:
+            def point(rate: float | None) -> Point:
                 return send(bench.peer, stream, MAXIMUM_SWEEP, bench.next_tag(), MAXIMUM_SWEEP.point_ns, rate)
 
             with running((live,)):
@@ -154,9 +149,8 @@ class Neighbours:
             most = max(map(source_rate, points))
             if most <= 0:
                 raise GuestError("it forwards no frames beside an idle guest")
-            stored = tuple(parse_record(Point, measured.to_json()) for measured in points)
             size = MAXIMUM_SWEEP.frame_size_bytes
-            self.folder.append_maximum(MaximumRecord(live.boot, live.label, size, stored, most))
+            self.folder.append(MaximumRecord(live.boot, live.label, size, tuple(points), most))
             self._maxima[live.boot] = most
         return self._maxima[live.boot]
 
@@ -184,8 +178,6 @@ class _Load:
 
     def record(self, window: tuple[int, int], **known: Any) -> NeighbourRecord:
         """What is known of every guest beside, with what this load adds."""
-        from virtoll.runfolder.conditions import NeighbourRecord
-
         return NeighbourRecord(self.live.boot, self.live.label, self.live.place.cpus, window, **known)
 
 
@@ -221,8 +213,6 @@ class _Program(_Load):
         wait_until(lambda: agent.ask(ProgressRequest(name=_NAME)).cpu_ns > 0, _BEGINS_SECONDS, used)
 
     def end(self, window: tuple[int, int]) -> tuple[NeighbourRecord, str | None]:
-        from virtoll.runfolder.conditions import Progress as ProgressRecord
-
         ended = self._end()
         output = ended.output.decode(errors="replace")
         progress = tuple(
@@ -265,7 +255,7 @@ class _Traffic(_Load):
         length_ns = min(MOST_TRAFFIC_NS, int((MOST_TRAFFIC_FRAMES - 1) * 1e9 / self._rate))
         request = stream.request(MAXIMUM_SWEEP, self._bench.next_tag(), length_ns, self._rate)
         before = self._sent_frames(interface) if self._counted else 0
-        self._peer.ask(TrafficStartRequest.of(request, wake_ns=WAKE_NS))
+        self._peer.ask(TrafficStartRequest.from_record(request, wake_ns=WAKE_NS))
         self._runs = True
         if self._counted:
             wait_until(lambda: self._sent_frames(interface) > before, _BEGINS_SECONDS, "the first frame to it")
@@ -279,12 +269,10 @@ class _Traffic(_Load):
         return self._peer.ask(ClocksRequest()).monotonic_ns
 
     def end(self, window: tuple[int, int]) -> tuple[NeighbourRecord, str | None]:
-        from virtoll.runfolder.traffic_records import Point
-
         self._runs = False
         reply = self._peer.ask(TrafficStopRequest())
         sent_ns = max(source.end_monotonic_ns - source.start_monotonic_ns for source in reply.sources)
-        point = parse_record(Point, MeasuredPoint(self._rate, max(1, sent_ns), reply).to_json())
+        point = Point.from_record(reply, intended_rate_frames_per_second=self._rate, duration_ns=max(1, sent_ns))
         record = self.record(window, traffic=point, maximum_frames_per_second=self._maximum)
         return record, not_sent_through(point, window)
 

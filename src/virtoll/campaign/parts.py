@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -26,6 +26,7 @@ from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.hosts.nodes import node_words
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.campaign_records import CampaignRecord, PartRecord
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.store import RunFolder, parse_record
@@ -36,8 +37,6 @@ from virtoll.version import __version__
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
-    from virtoll.runfolder.campaign_records import CampaignRecord, PartRecord
-
 CAMPAIGN_FILE: Final = "campaign.json"
 ASIDE: Final = "aside"
 """The folder beside the parts that holds those which another host began and did not end."""
@@ -95,14 +94,12 @@ def campaign_id(experiment: Experiment, plan: Plan) -> str:
     chosen = {**experiment.selection.as_record(), "blocks": experiment.blocks, "seed": experiment.seed}
     digest = hashlib.sha256(json.dumps([experiment.text, chosen], sort_keys=True).encode())
     for trial in plan.trials:
-        digest.update(json.dumps(asdict(planned_trial(trial)), sort_keys=True).encode())
+        digest.update(json.dumps(planned_trial(trial).to_json(), sort_keys=True).encode())
     return digest.hexdigest()
 
 
 def part_of(experiment: Experiment, plan: Plan, blocks: tuple[int, ...]) -> PartRecord:
     """The part that has these blocks of the whole plan."""
-    from virtoll.runfolder.campaign_records import PartRecord
-
     return PartRecord(campaign_id(experiment, plan), blocks, experiment.blocks)
 
 
@@ -123,15 +120,13 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
 
     Of several that begin at once one writes the file, and the others read it. StorageError where it cannot be written.
     """
-    from virtoll.runfolder.campaign_records import CampaignRecord
-
     file = folder / CAMPAIGN_FILE
     beside = folder / f".{CAMPAIGN_FILE}.{os.getpid()}-{os.urandom(4).hex()}"
     record = CampaignRecord(part.campaign, experiment.name, part.of, time.time_ns())
     try:
         jsonlines.make_folder(folder)
         if not file.exists():
-            jsonlines.write_bytes(beside, jsonlines.encode(asdict(record)))
+            jsonlines.write_bytes(beside, jsonlines.encode(record.to_json()))
             with suppress(FileExistsError):
                 os.link(beside, file, follow_symlinks=False)
             jsonlines.sync_directory(folder)
@@ -157,8 +152,6 @@ def refuse_other_campaign(folder: Path, part: PartRecord) -> None:
 
 def read_campaign(file: Path) -> CampaignRecord | None:
     """What a ``campaign.json`` says; None where there is none. RunFolderError where it is damaged."""
-    from virtoll.runfolder.campaign_records import CampaignRecord
-
     document = json_object(file, "remove it")
     return parse_record(CampaignRecord, document) if document is not None else None
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from virtoll.agent.client import AgentClient, ChannelMark, Reply
-from virtoll.agent.messages import Request
 from virtoll.agent.operations.network import NetworkRequest
 from virtoll.agent.path_counters import read_counters
+from virtoll.agent.request import Request
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.base import GuestHost, LocalHost
@@ -27,7 +27,7 @@ from virtoll.lab.attachments import Counters
 from virtoll.lab.commands import PIPED
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import end_process
-from virtoll.lab.network import Network
+from virtoll.lab.local_network import Network
 from virtoll.platforms.containers.native import HOST_AGENT, image_there, on_image
 from virtoll.platforms.process_guest import connect_stdio
 

@@ -87,7 +87,7 @@ def measure(
             smallest=session.smallest_image if len(images_of(experiment)) > 1 else None,
             against=builds,
         )
-        document = replace(document, part=part)
+        document = document.replace(part=part)
         folder = RunFolder.create(into, document)
         session.commands.record_into(folder)
         _measure_plan(experiment, plan, folder, session, progress, look)
@@ -175,7 +175,7 @@ def _measure_trials(
     sizes = JobSizes(experiment, folder, session, progress)
     neighbours = Neighbours(session, folder, progress)
     with FitnessSampler() as sampler:
-        folder.append_fitness(sampler.sample(None))
+        folder.append(sampler.sample(None))
         _calibrate(calibrator, "start" if todo else None, progress)
         for batch in replace(plan, trials=tuple(todo)).batches():
             if _is_decided(experiment, batch[0].block, folder, progress, look):
@@ -186,8 +186,8 @@ def _measure_trials(
                     progress.trial_begins(trial)
                     record = measured(trial, fleet, session, sizes, neighbours)
                     interrupts.check()  # before it is stored: the trial may have failed of it
-                    folder.append_trial(record)
-                    folder.append_fitness(sampler.sample(trial.number))
+                    folder.append(record)
+                    folder.append(sampler.sample(trial.number))
                     progress.trial_ends(trial, record)
                     if calibrator is not None:
                         calibrator.note(trial.workload, record)
@@ -201,7 +201,7 @@ def _is_decided(experiment: Experiment, blocks: int, folder: RunFolder, progress
     record = next((record for record in folder.looks() if record.blocks == blocks), None)
     if record is None:
         record = look(folder, blocks)
-        folder.append_look(record)
+        folder.append(record)
     if record.ended:
         progress.message(f"all is decided after {blocks} blocks")
     else:
@@ -279,8 +279,7 @@ class _Attempt:
         """As it is stored, without what was measured."""
         from virtoll.campaign.drafts import skipped_trial
 
-        return replace(
-            skipped_trial(self.trial, self.session.attempts[self.trial.number], self.reason),
+        return skipped_trial(self.trial, self.session.attempts[self.trial.number], self.reason).replace(
             boot=self.boot,
             status=self.status,
             started_realtime_ns=self.started_ns,
@@ -312,8 +311,7 @@ def _measure_trial(
         attempt.reason, attempt.evidence = fleet.lose(
             trial.platform.label, trial.workload, error, f"trial-{trial.number}"
         )
-    record = replace(
-        attempt.record(),
+    record = attempt.record().replace(
         host_cpu=attempt.host_cpu.used if attempt.host_cpu else None,
         repeats=repeats,
         neighbours=attempt.loaded.records,
@@ -378,7 +376,7 @@ def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: Run
     except NeighbourFailed as error:
         attempt.fail(error)
         attempt.evidence = fleet.lose_group(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
-    return replace(attempt.record(), members=outcome.members)
+    return attempt.record().replace(members=outcome.members)
 
 
 def _unlike(which: str, guests: Sequence[LiveGuest]) -> str | None:
@@ -401,7 +399,7 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, sess
         if reason is None and beside is not None and beside in reasons:
             reason = f"the guests beside it cannot be there: {reasons[beside]}"
         if reason is not None and not session.attempts[trial.number]:
-            folder.append_trial(skipped_trial(trial, 1, reason))
+            folder.append(skipped_trial(trial, 1, reason))
 
 
 @contextlib.contextmanager

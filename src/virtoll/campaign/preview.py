@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from virtoll.campaign.requirements import guests_beside, guests_side_by_side
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, cells_of, estimate_seconds, make_plan
 from virtoll.platforms import EVERY_PLATFORM, platform_of
+from virtoll.runfolder.records import PlannedTrial
 from virtoll.workloads import WORKLOADS, workload_of
+from virtoll.workloads.base import Metric
 from virtoll.workloads.loads import image_of
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import PlannedTrial
 
 _LOAD_SECONDS = 0.5
 _BOOT_SECONDS = 1.0  # of a platform that has no trials of its own
@@ -36,6 +34,12 @@ def catalogue() -> Catalogue:
         programs=lambda choice: platform_of(choice).programs,
         boots_kernel=lambda choice: platform_of(choice).boots_image_kernel,
     )
+
+
+def measured_by(workload: str) -> tuple[str, tuple[Metric, ...]]:
+    """The resource that a workload stresses, and its metrics."""
+    kind = WORKLOADS[workload]
+    return kind.resource, kind.metrics
 
 
 def needs_lab(experiment: Experiment) -> bool:
@@ -98,8 +102,6 @@ def _load_seconds(trial: Trial) -> float:
 
 def planned_trial(trial: Trial) -> PlannedTrial:
     """One trial of the plan, as its record will name it."""
-    from virtoll.runfolder.records import PlannedTrial  # whose dataclasses are slow to make
-
     return PlannedTrial(
         trial=trial.number,
         block=trial.block,

@@ -5,14 +5,12 @@ Main types: ``Progress`` (the seam), ``SilentProgress``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from virtoll import units
 from virtoll.experiment.plan import Trial
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import TrialRecord
-    from virtoll.runfolder.traffic_records import Point
+from virtoll.runfolder.records import TrialRecord, duration_ns
+from virtoll.runfolder.traffic_records import Point
 
 
 class Progress(Protocol):
@@ -78,8 +76,6 @@ def outcome(record: TrialRecord) -> str:
         return f"PDR {units.frame_rate(pdr)}"
     if record.points:
         return f"{units.frame_rate(max(map(_forwarded_per_second, record.points)))} forwarded at most"
-    from virtoll.runfolder.records import duration_ns
-
     clocks = [member.clock for member in record.members] if record.members else [record.clock]
     durations = [duration_ns(clock) for clock in clocks if clock is not None]
     known = [took_ns for took_ns in durations if took_ns is not None]

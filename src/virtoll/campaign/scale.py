@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from virtoll import units
 from virtoll.agent import turns
@@ -24,12 +24,9 @@ from virtoll.campaign.threads import at_once
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.plan import Trial
 from virtoll.lab import interrupts
+from virtoll.runfolder.records import GuestRun, duration_ns, start_skew_ns
 from virtoll.runfolder.scale import ScalePoint
-from virtoll.runfolder.store import parse_record
 from virtoll.workloads import workload_of
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import GuestRun
 
 MOST_SKEW: Final = 0.01
 """By what share of the shortest job the guests may begin apart."""
@@ -136,8 +133,6 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
 
 def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
     """One guest's part, in a thread of its own."""
-    from virtoll.runfolder.records import Check, Clock, GuestRun
-
     live, barrier, workload = member.live, member.group.barrier, workload_of(trial.workload)
     try:
         with live.host_cpu() as used, live.prepared(workload.name, workload.needs()) as lacking:
@@ -156,9 +151,9 @@ def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
         barrier.leave()  # nobody waits for it any more: who is well has passed it as often as all others
     member.run = GuestRun(
         boot=live.boot,
-        clock=None if outcome.clock is None else parse_record(Clock, outcome.clock),
+        clock=outcome.clock,
         result=outcome.result,
-        check=None if outcome.check is None else parse_record(Check, outcome.check),
+        check=outcome.check,
         problem=outcome.problem,
         host_cpu=used.used if used is not None else None,
     )
@@ -166,8 +161,6 @@ def _measure(trial: Trial, member: _Member, session: RunSession) -> None:
 
 def _problem(point: ScalePoint, guests: Sequence[LiveGuest], runs: Sequence[GuestRun]) -> str | None:
     """Why what they did together cannot be believed, in one sentence; None: it can."""
-    from virtoll.runfolder.records import duration_ns, start_skew_ns
-
     for number, (live, run) in enumerate(zip(guests, runs, strict=True), start=1):
         if live.unlike:
             return f"{point.guest(number)} is not what was asked for: {'; '.join(live.unlike)}"

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from virtoll.agent.client import Caller
 from virtoll.campaign.observer import Observer
@@ -30,10 +29,8 @@ from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import Lab, this_lab
 from virtoll.platforms.fake.site import model_site
 from virtoll.platforms.host import Site
+from virtoll.runfolder.records import CommandRecord
 from virtoll.runfolder.store import RunFolder
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import CommandRecord
 
 
 @dataclass
@@ -45,19 +42,17 @@ class CommandLog:
 
     def record(self, role: str, argv: Sequence[str], code: int | None) -> None:
         """Keep one command line."""
-        from virtoll.runfolder.records import CommandRecord
-
         entry = CommandRecord(time.time_ns(), role, tuple(argv), code)
         if self.folder is None:
             self._held.append(entry)
         else:
-            self.folder.append_command(entry)
+            self.folder.append(entry)
 
     def record_into(self, folder: RunFolder) -> None:
         """From now on command lines go to this folder, those held back first."""
         self.folder = folder
         for entry in self._held:
-            folder.append_command(entry)
+            folder.append(entry)
         self._held.clear()
 
 

@@ -26,7 +26,8 @@ from virtoll.hosts.session import inherited
 from virtoll.hosts.ssh import connection_from_lab
 from virtoll.image import GuestImage, with_kernel
 from virtoll.lab.commands import Connection
-from virtoll.lab.network import Link, Network, plan_links
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import Link, plan_links
 from virtoll.nested import NESTED_HOSTS, nested_machine, prepare_nested_host
 from virtoll.platforms.host import SharedResources, Site, Sleep
 from virtoll.platforms.process_guest import root_disk

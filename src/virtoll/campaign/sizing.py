@@ -11,7 +11,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from virtoll.campaign.fleet import Fleet
 from virtoll.campaign.live_guest import running
@@ -20,12 +19,10 @@ from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
 from virtoll.experiment.plan import Trial
-from virtoll.runfolder.store import RunFolder, parse_record
+from virtoll.runfolder.records import SizingRecord, SizingRun, duration_ns
+from virtoll.runfolder.store import RunFolder
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import SIZED_NS, Bench
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import SizingRecord, SizingRun
 
 _MOST_RUNS = 10
 _MOST_UNMEASURED = 4  # a busy host holds up the mark of a job this short now and then, and it is run again
@@ -56,19 +53,17 @@ class JobSizes:
         records = self._found[key]
         while not records or (records[-1].reason is not None and len(records) < _MOST_ATTEMPTS):
             records.append(self._measure(trial.workload, self._baseline, fleet, len(records) + 1))
-            self._folder.append_sizing(records[-1])
+            self._folder.append(records[-1])
         return records[-1].repeats
 
     def _measure(self, choice: WorkloadChoice, label: str, fleet: Fleet, attempt: int) -> SizingRecord:
         """The host's runs, and the repeats of the last one; a host that cannot run it gives one, with the reason."""
-        from virtoll.runfolder.records import SizingRecord
-
         self._progress.message(f"sizing {choice.workload} on {label}")
         parameters = choice.parameters.model_dump(mode="json")
         record = SizingRecord(choice.workload, parameters, label, boot=None, repeats=1, runs=(), reason=None)
         live = fleet.guest(label)
         if live is None:
-            return replace(record, reason=fleet.why_absent(label))
+            return record.replace(reason=fleet.why_absent(label))
         runs: list[SizingRun] = []
         unmeasured: list[str] = []
         refused: str | None = None
@@ -90,13 +85,13 @@ class JobSizes:
                         break
         except GuestError as error:
             reason, _ = fleet.lose(label, choice, error, f"sizing-{choice.workload}-{attempt}")
-            return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
+            return record.replace(boot=live.boot, runs=tuple(runs), reason=reason)
         if refused is not None:
-            return replace(record, boot=live.boot, runs=tuple(runs), reason=refused)
+            return record.replace(boot=live.boot, runs=tuple(runs), reason=refused)
         if len(unmeasured) == _MOST_UNMEASURED:
             reason = f"a run for its size is no measurement: {unmeasured[-1]}"
-            return replace(record, boot=live.boot, runs=tuple(runs), reason=reason)
-        return replace(record, boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
+            return record.replace(boot=live.boot, runs=tuple(runs), reason=reason)
+        return record.replace(boot=live.boot, runs=tuple(runs), repeats=runs[-1].repeats)
 
 
 class _NotMeasuredError(Exception):
@@ -105,12 +100,10 @@ class _NotMeasuredError(Exception):
 
 def _run(choice: WorkloadChoice, bench: Bench, repeats: int) -> SizingRun:
     """One run of the host."""
-    from virtoll.runfolder.records import Clock, SizingRun
-
     outcome = workload_of(choice).measure(bench)
     if outcome.problem is not None or outcome.clock is None:
         raise _NotMeasuredError(outcome.problem or "there are no marks")
-    return SizingRun(repeats, parse_record(Clock, outcome.clock))
+    return SizingRun(repeats, outcome.clock)
 
 
 def _next(runs: Sequence[SizingRun]) -> int | None:
@@ -118,8 +111,6 @@ def _next(runs: Sequence[SizingRun]) -> int | None:
 
     One disturbed run may make a job look long: what counts is the fastest repeat of all runs.
     """
-    from virtoll.runfolder.records import duration_ns
-
     if not runs:
         return 1
     last = runs[-1].repeats

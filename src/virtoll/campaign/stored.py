@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,11 @@ from virtoll.errors import UsageError
 from virtoll.experiment.against import file_of
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.selection import Selection
+from virtoll.runfolder.records import Manifest, PlannedTrial
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Trial
-    from virtoll.runfolder.records import Manifest, PlannedTrial
 
 
 def stored_experiment(manifest: Manifest, blocks: int | None = None) -> Experiment:
@@ -65,7 +65,7 @@ def plan_difference(begun: Sequence[PlannedTrial], planned: Sequence[Trial]) -> 
 
 def _plain(trial: PlannedTrial) -> dict[str, Any]:
     """A trial of a plan with its parameters among its fields, as JSON holds them."""
-    fields: dict[str, Any] = json.loads(json.dumps(asdict(trial)))
+    fields = trial.to_json()
     parameters = fields.pop("parameters")
     return {**fields, **parameters}
 

@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,10 +25,11 @@ from virtoll.campaign.requirements import possible
 from virtoll.campaign.wired import constraint
 from virtoll.errors import RunFolderError, StorageError, UsageError, VirtollError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord, SubmissionRecord
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.overview import state_now
 from virtoll.runfolder.plain import open_lock, place
-from virtoll.runfolder.store import parse_record, to_json
+from virtoll.runfolder.store import parse_record
 from virtoll.runfolder.writer import writing
 from virtoll.system.locks import locked_within
 from virtoll.system.python import isolated
@@ -36,8 +37,6 @@ from virtoll.system.python import isolated
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
-    from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord, SubmissionRecord
-
 EXPERIMENT_FILE: Final = "experiment.yaml"
 SLURM_FOLDER: Final = "slurm"
 LOGS: Final = "logs"
@@ -183,8 +182,6 @@ def array_jobs(
     """The array jobs that have these tasks, of at most ``largest`` tasks each."""
     if not tasks:
         return []
-    from virtoll.runfolder.campaign_records import ArrayRecord
-
     number = 1 + max(_numbers(folder), default=0)
     limit = settings.time or time_limit(experiment, plan, tasks)
     name = f"virtoll-{sha256(f'{campaign.campaign}{campaign.created_realtime_ns}'.encode()).hexdigest()[:10]}"
@@ -279,21 +276,17 @@ def kept(folder: Path, experiment: Experiment, settings: SubmissionRecord) -> No
     copy = folder / EXPERIMENT_FILE
     if not copy.exists():
         jsonlines.replace_text(copy, experiment.text)
-    jsonlines.replace(folder / SLURM_FOLDER / _SETTINGS, to_json(settings), folder)
+    jsonlines.replace(folder / SLURM_FOLDER / _SETTINGS, settings.to_json(), folder)
 
 
 def settings_of(folder: Path) -> SubmissionRecord | None:
     """How a campaign was submitted; None where it was not. RunFolderError where that is damaged."""
-    from virtoll.runfolder.campaign_records import SubmissionRecord
-
     document = json_object(folder / SLURM_FOLDER / _SETTINGS, _REMEDY)
     return None if document is None else parse_record(SubmissionRecord, document)
 
 
 def arrays_of(folder: Path) -> dict[int, ArrayRecord]:
     """The arrays that were submitted, by their numbers in the folder, in that order."""
-    from virtoll.runfolder.campaign_records import ArrayRecord
-
     arrays = {}
     for number in sorted(_numbers(folder)):
         document = json_object(folder / SLURM_FOLDER / f"array-{number}.json", _REMEDY)
@@ -309,7 +302,7 @@ def submit(folder: Path, job: ArrayJob, after: str | None) -> str:
     """
     file = folder / SLURM_FOLDER / f"array-{job.number}.json"
     script = folder / SLURM_FOLDER / f"array-{job.number}.sh"
-    jsonlines.replace(file, to_json(job.record), folder)
+    jsonlines.replace(file, job.record.to_json(), folder)
     try:
         jsonlines.replace_text(script, job.script, folder)
         waits = [] if after is None else [f"--dependency=afterany:{after}"]
@@ -318,7 +311,7 @@ def submit(folder: Path, job: ArrayJob, after: str | None) -> str:
         file.unlink(missing_ok=True)
         script.unlink(missing_ok=True)
         raise
-    jsonlines.replace(file, to_json(replace(job.record, job=number)), folder)
+    jsonlines.replace(file, job.record.replace(job=number).to_json(), folder)
     return number
 
 

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from virtoll.claims.model import Claim, Range, Test
-from virtoll.claims.ratios import Ratio, Ratios
-from virtoll.claims.readings import SHARE
+from virtoll.claims.model import Claim, Test
 from virtoll.errors import UsageError
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.compared import Range
+from virtoll.stats.ratios import Ratio, Ratios
+from virtoll.stats.readings import SHARE
 
 _SCALES: Mapping[str, Mapping[str, float]] = {
     SHARE: {"%": 0.01, "ppm": 1e-6, SHARE: 1.0},
@@ -84,7 +85,7 @@ def _judged(claim: Claim, ratios: Ratios) -> Judged:
             continue
         measured = [ratios.ratio(test, side, family, value=test.value is not None) for side in sides]
         judged = _judged_test(test, [_finding(claim, test, ratio) for ratio in measured])
-        missing = ratios.missing(test, sides)
+        missing = ratios.missing(test, sides, any_platform=test.holds_for == "any")
         if missing and judged.outcome is Outcome.SUPPORTED:
             judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=missing)
         tests.append(judged)

@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.claims.model import Against, Claim, PlatformFilter, Test
-from virtoll.claims.readings import ATTRIBUTES
+from virtoll.claims.model import Claim, Test
 from virtoll.reference.published import study_names
+from virtoll.stats.compared import Against, PlatformFilter
+from virtoll.stats.readings import ATTRIBUTES
 
 
 @dataclass(frozen=True)

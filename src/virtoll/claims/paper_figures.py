@@ -15,26 +15,22 @@ from importlib.resources import files
 from typing import Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
-from virtoll.claims.model import Compared, Each, Range, Scalar
 from virtoll.claims.published_rows import Question, Selected, questions
-from virtoll.claims.ratios import Ratio, Ratios
-from virtoll.claims.readings import Cell
-from virtoll.claims.sides import matches
 from virtoll.reference.published import PublishedValue, load_study, published_values
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.clocks import ClockError
+from virtoll.stats.compared import Compared, Each, Range, Scalar, Strict
+from virtoll.stats.ratios import Ratio, Ratios
+from virtoll.stats.readings import Cell
+from virtoll.stats.sides import matches
 
 Form = Literal["bars", "lines"]
 MBIT = "Mbit/s"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Part(_Strict):
+class Part(Strict):
     """One drawing of a figure: `now` is compared, and drawn over the parameter `x`, a panel for each of `panel`.
 
     `name`: the paper's, such as `a`. `over`: `rates`, the list of rates that were offered. `form`: where it is not the
@@ -56,7 +52,7 @@ class Part(_Strict):
         return self.now.against is not None or self.now.reading in ("delivered", "neighbour-delivered", "least-share")
 
 
-class PaperFigure(_Strict):
+class PaperFigure(Strict):
     """One figure or table of a paper; `why_not`: why nothing gives it again, empty where something does."""
 
     paper: str

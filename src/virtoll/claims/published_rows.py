@@ -9,24 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from virtoll.claims.model import Allowed, Compared, PlatformFilter
 from virtoll.errors import UsageError
 from virtoll.reference.published import PublishedValue, Relation, published_values, reference_yaml
+from virtoll.stats.compared import Allowed, Compared, Strict
 
 Printed = Literal["value", "time", "change", "time-change", "share", "loss", "times"]
 _SLOWER: Final = frozenset({"time", "time-change", "loss", "times"})  # a larger number is a smaller share
 _TURNED: Final[Mapping[Relation, Relation]] = {"at_most": "at_least", "at_least": "at_most"}
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Selected(_Strict):
+class Selected(Strict):
     """Rows of `published.csv` with all that is asked for; of each column one text, or those that count."""
 
     source: str | list[str] | None = None
@@ -52,7 +48,7 @@ class Selected(_Strict):
         )
 
 
-class Of(_Strict):
+class Of(Strict):
     """Which number a row's is a share of, by what differs from the row's own."""
 
     platform: str | None = None
@@ -61,7 +57,7 @@ class Of(_Strict):
     parameters: dict[str, str] = Field(default_factory=dict)
 
 
-class Mapped(_Strict):
+class Mapped(Strict):
     """Rows that a run can measure. `printed`: how a share follows from the number.
 
     `value` and `time`: with the number `of`. `change`, `time-change`: in percent of it. `share`: in percent. `loss`:
@@ -82,7 +78,7 @@ class Mapped(_Strict):
     now: Compared
 
 
-class StatedInWords(_Strict):
+class StatedInWords(Strict):
     """What a text says of a platform in words alone, and what would be measured beside it."""
 
     paper: str
@@ -93,7 +89,7 @@ class StatedInWords(_Strict):
     now: Compared
 
 
-class NotComparable(_Strict):
+class NotComparable(Strict):
     """Rows that have no counterpart in any run, with the reason."""
 
     paper: str
@@ -101,7 +97,7 @@ class NotComparable(_Strict):
     why: str
 
 
-class Rows(_Strict):
+class Rows(Strict):
     """The whole of `rows.yaml`."""
 
     mapped: list[Mapped]
@@ -170,11 +166,6 @@ def why_not_comparable(row: PublishedValue) -> str | None:
     """Why a number has no counterpart in any run; None where it has."""
     entries = (entry for entry in rows_file().not_comparable if entry.paper == row.paper)
     return next((entry.why for entry in entries if entry.rows.holds(row)), None)
-
-
-def as_filter(document: Mapping[str, Any]) -> PlatformFilter:
-    """A filter of `studies.yaml`."""
-    return PlatformFilter.model_validate(document)
 
 
 def _question(mapped: Mapped, rows: Sequence[PublishedValue]) -> Question:

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from virtoll.claims.model import Compared, PlatformFilter
-from virtoll.claims.published_rows import Question, as_filter, questions, why_not_comparable
-from virtoll.claims.ratios import Ratio, Ratios
-from virtoll.claims.sides import is_wanted
+from virtoll.claims.published_rows import Question, questions, why_not_comparable
 from virtoll.reference.published import Study, StudyPlatform, load_study, study_names
 from virtoll.runfolder.records import Manifest
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.compared import Compared, PlatformFilter
+from virtoll.stats.ratios import Ratio, Ratios
+from virtoll.stats.sides import is_wanted
 
 
 class Correspondence(StrEnum):
@@ -101,9 +101,9 @@ def standing_for(platform: StudyPlatform, manifest: Manifest) -> dict[str, Corre
 
     Its own product in another form, such as with another kind of NIC, never stands for it.
     """
-    ours = [as_filter(product) for product in platform.ours]
+    ours = [PlatformFilter.model_validate(product) for product in platform.ours]
     products = {product["product"] for product in platform.ours}
-    successors = None if platform.successors is None else as_filter(platform.successors)
+    successors = None if platform.successors is None else PlatformFilter.model_validate(platform.successors)
     standings: dict[str, Correspondence] = {}
     for entry in manifest.platforms:
         if any(is_wanted(entry.label, product, manifest) for product in ours):
@@ -147,9 +147,8 @@ class _Asking:
 
     def _measured(self, compared: Compared, labels: tuple[str, ...] | None) -> list[Ratio] | str:
         """The ratios that have a value, of these labels (None: of the bare host); else why there is none."""
-        workloads = [compared.workload] if isinstance(compared.workload, str) else compared.workload or []
-        if not self._workloads.intersection(workloads):
-            return f"the run has no value of {' or '.join(workloads)}"
+        if not self._workloads.intersection(compared.workloads):
+            return f"the run has no value of {' or '.join(compared.workloads)}"
         platforms = "baseline" if labels is None else PlatformFilter(label=list(labels))
         narrowed = compared.model_copy(update={"platforms": platforms})
         key = json.dumps([labels, compared.model_dump_json()])

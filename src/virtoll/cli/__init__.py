@@ -22,6 +22,7 @@ import typer
 from virtoll.cli import (
     advise,
     campaign,
+    claims,
     compare,
     explain,
     export,
@@ -30,16 +31,20 @@ from virtoll.cli import (
     host,
     image,
     listing,
+    measuring,
     nested,
     new,
     pack,
     plan,
     query,
+    report,
     reproduce,
     runs,
     selftest,
     setup,
     show,
+    validation,
+    verify,
     watch,
 )
 from virtoll.cli.groups import HELP, HOST, LOOK, MEASURE, READ, Cli
@@ -192,8 +197,8 @@ _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
         selftest.selftest,
     ),
     READ: (
-        runs.report,
-        runs.claims,
+        report.report,
+        claims.claims,
         advise.advise,
         compare.compare,
         gate.gate,
@@ -202,8 +207,8 @@ _COMMANDS: Mapping[str, tuple[Callable[..., None], ...]] = {
         query.query,
         pack.pack,
         pack.unpack,
-        runs.verify,
-        runs.validation,
+        verify.verify,
+        validation.validation,
     ),
     LOOK: (plan.plan, new.new),
     HOST: (setup.setup, host.doctor, host.clean, host.shell),
@@ -219,11 +224,10 @@ app.add_typer(show.app, name="show", rich_help_panel=LOOK)
 app.add_typer(campaign.app, name="campaign", rich_help_panel=MEASURE)
 app.add_typer(image.app, name="image", rich_help_panel=HOST)
 app.add_typer(nested.app, name="nested", rich_help_panel=HOST)
-app.command("in-lab-run", hidden=True)(runs.in_lab_run)
-app.command("in-lab-block", hidden=True)(runs.in_lab_block)
-app.command("in-lab-consolidation", hidden=True)(runs.in_lab_consolidation)
-app.command("in-lab-resume", hidden=True)(runs.in_lab_resume)
-app.command("in-lab-extend", hidden=True)(runs.in_lab_extend)
+app.command("in-lab-run", hidden=True)(measuring.in_lab_run)
+app.command("in-lab-consolidation", hidden=True)(measuring.in_lab_consolidation)
+app.command("in-lab-resume", hidden=True)(measuring.in_lab_resume)
+app.command("in-lab-extend", hidden=True)(measuring.in_lab_extend)
 app.command("in-lab-explain", hidden=True)(explain.in_lab_explain)
 app.command("in-lab-doctor", hidden=True)(host.in_lab_doctor)
 app.command("in-lab-shell", hidden=True)(host.in_lab_shell)

@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from virtoll.cli.folders import find_run
+from virtoll.api.folders import find_run
+from virtoll.cli import options
 from virtoll.cli.output import Json, print_json, say, say_in_columns
-from virtoll.cli.runs import NeedOption, RunArgument, tell_damage
+from virtoll.cli.verify import tell_damage
 from virtoll.errors import UsageError
 
 NeedsOption = Annotated[Path | None, typer.Option("--needs", metavar="FILE", help="A YAML file with a list of needs.")]
 
 
 def advise(
-    run: RunArgument = "latest", *, need: NeedOption = None, needs: NeedsOption = None, as_json: Json = False
+    run: options.Run = "latest", *, need: options.Need = None, needs: NeedsOption = None, as_json: Json = False
 ) -> None:
     """Print which platforms of a run meet a need.
 
@@ -27,7 +28,7 @@ def advise(
     texts = [*(need or []), *(_read(needs) if needs is not None else [])]
     folder = find_run(run)
     from virtoll.advise import advise as advised
-    from virtoll.cli.needs import experiments_of, known_workloads, needs_of
+    from virtoll.api.needs import experiments_of, known_workloads, needs_of
     from virtoll.report import load_analysis
     from virtoll.report.advice import advice_document, all_advice_lines, experiment_line
 
@@ -53,7 +54,7 @@ def advise(
 
 def _read(path: Path) -> list[str]:
     """The needs of a file."""
-    from virtoll.cli.needs import parts_of
+    from virtoll.api.needs import parts_of
     from virtoll.runfolder.yaml_file import parse_yaml, read_text
 
     needs = parse_yaml(read_text(path), str(path))

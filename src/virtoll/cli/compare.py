@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from virtoll.cli import complete
-from virtoll.cli.folders import find_run
-from virtoll.cli.gate import AllowUnknownOption
+from virtoll.api.folders import find_run
+from virtoll.cli import complete, options
 from virtoll.cli.output import (
     Json,
     Quiet,
@@ -110,7 +109,7 @@ def compare(
         str | None,
         typer.Option("--fail-if-slower", metavar="LIMIT", help="Exit with 3 where it is slower by more, such as 5%."),
     ] = None,
-    allow_unknown: AllowUnknownOption = False,
+    allow_unknown: options.AllowUnknown = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as a comment on a change.")] = False,
     output: Annotated[
         Path | None,

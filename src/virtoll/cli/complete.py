@@ -11,14 +11,11 @@ import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
 
 from virtoll.errors import VirtollError
-
-if TYPE_CHECKING:
-    from virtoll.experiment.model import Experiment
 
 _PLAIN: Final = re.compile(r"(?!-)[\w.,:=@%+/-]+")
 
@@ -43,7 +40,7 @@ def experiments(incomplete: str) -> list[str]:
 
 def runs() -> list[str]:
     """``latest``, then the runs in the runs folder, newest first."""
-    from virtoll.cli.folders import run_folders
+    from virtoll.api.folders import run_folders
 
     names = _plain(path.name for path in reversed(run_folders()))
     return ["latest", *names] if names else []
@@ -84,29 +81,14 @@ def workloads() -> list[str]:
 
 def platforms_of_it(ctx: typer.Context) -> list[str]:
     """The labels and names of the platforms of the experiment or run that the command names; else all names."""
-    try:
-        if "run" in ctx.params:
-            return _plain(_cells_of_run(_named(ctx, "run"))[0])
-        experiment = _experiment(ctx)
-    except (VirtollError, OSError):
-        return []
-    if experiment is None:
-        return platforms()
-    labels = [choice.label for choice in experiment.platforms]
-    return _plain(dict.fromkeys([*labels, *(choice.platform for choice in experiment.platforms)]))
+    cells = _cells(ctx)
+    return platforms() if cells is None else _plain(cells[0])
 
 
 def workloads_of_it(ctx: typer.Context) -> list[str]:
     """The workloads of the experiment or run that the command names; else all."""
-    try:
-        if "run" in ctx.params:
-            return _plain(_cells_of_run(_named(ctx, "run"))[1])
-        experiment = _experiment(ctx)
-    except (VirtollError, OSError):
-        return []
-    return (
-        workloads() if experiment is None else list(dict.fromkeys(choice.workload for choice in experiment.workloads))
-    )
+    cells = _cells(ctx)
+    return workloads() if cells is None else _plain(cells[1])
 
 
 def patterns(ctx: typer.Context) -> list[str]:
@@ -145,15 +127,27 @@ def checks() -> list[str]:
     return list(EXPERIMENTS)
 
 
-def _experiment(ctx: typer.Context) -> Experiment | None:
-    """What the command measures, checked as the command checks it; None where it names none."""
-    from virtoll.cli.plan import load
-    from virtoll.experiment.selection import EVERYTHING, Selection
+def _cells(ctx: typer.Context) -> tuple[Iterable[str], Iterable[str]] | None:
+    """The platforms and workloads of what the command names; None if it names neither experiment nor run."""
+    try:
+        if "run" in ctx.params:
+            return _cells_of_run(_named(ctx, "run"))
+        if "study" in ctx.params or "experiment" not in ctx.params:
+            return None
+        return _cells_of_experiment(_named(ctx, "experiment"), ctx.params.get("size"))
+    except (VirtollError, OSError):
+        return (), ()
 
-    if "study" in ctx.params or "experiment" not in ctx.params:
-        return None
-    size = ctx.params.get("size")
-    return load(_named(ctx, "experiment"), Selection(size=size) if size else EVERYTHING)
+
+def _cells_of_experiment(name: str, size: str | None) -> tuple[Iterable[str], Iterable[str]]:
+    """The labels and names of its platforms, and its workloads, once it is checked as the command checks it."""
+    from virtoll.cli.loading import load
+    from virtoll.experiment.selection import Selection
+
+    experiment = load(name, Selection(size=size or None))
+    labels = [choice.label for choice in experiment.platforms]
+    platforms = dict.fromkeys([*labels, *(choice.platform for choice in experiment.platforms)])
+    return platforms, dict.fromkeys(choice.workload for choice in experiment.workloads)
 
 
 def _named(ctx: typer.Context, argument: str) -> str:
@@ -163,11 +157,8 @@ def _named(ctx: typer.Context, argument: str) -> str:
 
 def _cells_of_run(name: str) -> tuple[list[str], list[str]]:
     """The platforms and workloads of a run's plan."""
-    from virtoll.cli.folders import find_run
+    from virtoll.api.folders import find_run
     from virtoll.runfolder.store import RunFolder
 
     trials = RunFolder.open(find_run(name)).manifest.plan.trials
-    return (
-        sorted({trial.platform for trial in trials}),
-        sorted({trial.workload for trial in trials}),
-    )
+    return sorted({trial.platform for trial in trials}), sorted({trial.workload for trial in trials})

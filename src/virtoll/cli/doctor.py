@@ -50,17 +50,12 @@ _BOOT_THE_KERNEL = ("linux.uml", "xl", "VBoxManage", "virsh", "firecracker", "cl
 
 
 @dataclass(frozen=True)
-class Check:
-    """One property of the host. ``remedy`` is empty where it is good, ``note`` is then what could be better.
+class Check(HypervisorFinding):
+    """One property of the host.
 
     ``blocks``: nothing can be measured without it. ``install``: the Debian packages that the remedy installs.
     """
 
-    check: str
-    found: str
-    good: bool
-    remedy: str = ""
-    note: str = ""
     blocks: bool = False
     install: tuple[str, ...] = ()
 
@@ -177,7 +172,7 @@ def chosen(names: Sequence[str]) -> list[PlatformChoice]:
 
 def _labels() -> dict[str, PlatformChoice]:
     """The labels of the experiments that come with Virtoll."""
-    from virtoll.cli.plan import load
+    from virtoll.cli.loading import load
     from virtoll.experiment.parse import presets
 
     files = sorted(presets().glob("*.yaml"))

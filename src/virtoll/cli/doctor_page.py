@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from virtoll.cli.doctor import Check, Diagnosis, Tried, install_commands
 from virtoll.cli.output import columns, console
 from virtoll.host import packages
-from virtoll.units import printable
+from virtoll.system.printable import printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,26 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from virtoll.cli.folders import find_run, run_to_measure
-from virtoll.cli.lab import check_lab, prepare_outside, require_lab
+from virtoll.api.folders import find_run, run_to_measure
+from virtoll.cli import options
+from virtoll.cli.lab import in_lab, prepare_lab, require_lab
+from virtoll.cli.loading import chosen
 from virtoll.cli.output import Json, Verbose, print_json, say_in_columns, say_on_stderr
-from virtoll.cli.plan import OnlyOption, PlatformOption, WorkloadOption, chosen
-from virtoll.cli.runs import RunArgument, tell_damage
+from virtoll.cli.verify import tell_damage
 from virtoll.errors import Interrupted, LabError, StorageError
+from virtoll.runfolder.records import TrialRecord
 
 if TYPE_CHECKING:
     from virtoll.campaign.explain import ExplainRequest
     from virtoll.experiment.plan import Trial
     from virtoll.experiment.selection import Selection
-    from virtoll.runfolder.records import TrialRecord
 
 
 def explain(
-    run: RunArgument = "latest",
+    run: options.Run = "latest",
     *,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
     trials: Annotated[
         int,
         typer.Option(
@@ -81,18 +82,15 @@ def _measure(folder: Path, selection: Selection, trials: int) -> None:
     """Here where all platforms are models, else in a lab that is handed the host's own /proc."""
     from virtoll.campaign.explain import ExplainRequest, explained_experiment
     from virtoll.campaign.preview import needs_lab
-    from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
     from virtoll.runfolder.store import RunFolder
 
     experiment = explained_experiment(RunFolder.open(folder))
     if not needs_lab(experiment):
         _measure_here(folder, ExplainRequest(selection, trials))
         return
-    from virtoll.cli.runs import in_lab
     from virtoll.host.observe.host_proc import handed_in
 
-    prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
-    check_lab()
+    prepare_lab(experiment)
     words = json.dumps({"selection": selection.as_record(), "trials": trials})
     with handed_in() as host_proc, _told_how_to_go_on(folder):
         code = in_lab(experiment, ["in-lab-explain", str(folder), words], *host_proc)

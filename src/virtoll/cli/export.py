@@ -7,10 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from virtoll.cli.folders import find_run
-from virtoll.cli.gate import FailIfOption, asked_of
+from virtoll.api.folders import find_run
+from virtoll.cli import options
+from virtoll.cli.loading import thresholds_of
 from virtoll.cli.output import say, write_out
-from virtoll.cli.runs import RunArgument, tell_damage
+from virtoll.cli.verify import tell_damage
 from virtoll.errors import StorageError, UsageError
 
 _PARQUET: Final = "parquet"
@@ -20,7 +21,7 @@ FormatOption = Annotated[str | None, typer.Option("--format", metavar="FORMAT", 
 
 
 def export(
-    run: RunArgument = "latest",
+    run: options.Run = "latest",
     *,
     form: FormatOption = None,
     parquet: Annotated[
@@ -31,7 +32,7 @@ def export(
         str,
         typer.Option("--output", help="A file, and for parquet a folder; '-' is the standard output.", metavar="FILE"),
     ] = _STANDARD_OUTPUT,
-    fail_if: FailIfOption = None,
+    fail_if: options.FailIf = None,
     allow_unknown: Annotated[
         bool,
         typer.Option(
@@ -57,7 +58,7 @@ def export(
     if form not in FORMATS:
         raise UsageError(f"--format {form}: not known; choose one of: {', '.join((*FORMATS, _PARQUET))}")
     folder = find_run(run)
-    thresholds = asked_of(folder, fail_if or ())
+    thresholds = thresholds_of(folder, fail_if or ())
     from virtoll.advise.gate import judge_gate
     from virtoll.report import gate_view, load_analysis
     from virtoll.runfolder.jsonlines import write_whole

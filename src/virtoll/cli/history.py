@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from virtoll.api.folders import run_folders, runs_directory, runs_of
 from virtoll.cli import complete
-from virtoll.cli.folders import run_folders, runs_directory, runs_of
 from virtoll.cli.output import Json, print_json, say_in_columns, say_page, say_progress
 from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from virtoll.api.folders import kept_tables
 from virtoll.cli import complete
-from virtoll.cli.folders import kept_tables
 from virtoll.cli.lab import check_lab, check_system, prepare_outside, require_lab
+from virtoll.cli.loading import load
 from virtoll.cli.output import Json, Verbose, new_console, print_json, say, say_progress, tell_on_stderr
-from virtoll.cli.plan import load
 
 if TYPE_CHECKING:
     from virtoll.cli.doctor import Diagnosis

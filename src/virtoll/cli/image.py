@@ -67,7 +67,7 @@ def list_images(as_json: Json = False) -> None:
             row["reason"] = str(error)
         else:
             packages = len((image.tools or {}).get("packages", {}))
-            row |= {"built": True, "digest": image.digest, "bytes": bytes_of(image), "packages": packages}
+            row |= {"built": True, "digest": image.digest, "bytes": image.size_bytes, "packages": packages}
         rows.append(row)
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
@@ -103,7 +103,7 @@ def show(name: Name = "full", as_json: Json = False) -> None:
         "image": image.name,
         "digest": image.digest,
         "root": str(image.root),
-        "bytes": bytes_of(image),
+        "bytes": image.size_bytes,
         "agent_sha256": image.agent_sha256,
         "forms": forms,
         "kernel": kernel
@@ -113,7 +113,7 @@ def show(name: Name = "full", as_json: Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps(shown, indent=2) + "\n")
         return
-    lines = [f"{image.name} {image.digest}", f"root {image.root}", f"{bytes_of(image)} bytes"]
+    lines = [f"{image.name} {image.digest}", f"root {image.root}", f"{image.size_bytes} bytes"]
     lines += [
         f"kernel {kernel.package} {kernel.version} ({kernel.source})"
         if kernel
@@ -137,10 +137,3 @@ def bill(name: Name = "full") -> None:
 
     image = with_kernel_if_there(prepare_image(name, offline=True), offline=True)
     sys.stdout.write(image_bill(image).read_text(encoding="utf-8"))
-
-
-def bytes_of(image: Any) -> int:
-    """What the image's files hold together; a tree of packages was counted when it was made."""
-    if image.tools is not None:
-        return int(image.tools["bytes"]) + int(image.agent.stat().st_size)
-    return sum(path.lstat().st_size for path in image.root.rglob("*") if not path.is_dir())

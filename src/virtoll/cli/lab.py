@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from virtoll.cli.output import say_on_stderr, tell_on_stderr
-from virtoll.errors import UsageError
+from virtoll.errors import ImageError, UsageError
+
+if TYPE_CHECKING:
+    from virtoll.experiment.model import Experiment
 
 
 def require_lab() -> None:
@@ -76,3 +80,49 @@ def prepare_outside(*images: str, kernel: bool, kernels: Iterable[Path] = ()) ->
             kernel = False  # once is enough: it may have taken long
         for file in kernels:
             with_kernel(made, progress=tell_on_stderr, file=file)
+
+
+def prepare_lab(experiment: Experiment) -> None:
+    """All that an experiment needs of the world outside the lab; a ``UsageError`` if no lab can be made here."""
+    from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
+
+    prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
+    check_lab()
+
+
+def in_lab(
+    experiment: Experiment,
+    arguments: list[str],
+    own_variables: Mapping[str, str] | None = None,
+    own_descriptors: Sequence[int] = (),
+) -> int:
+    """Enter the lab; the agents of a testbed's hosts are started before, because the way to them is outside.
+
+    ``own_variables`` and ``own_descriptors`` are what the command in the lab is given besides.
+    """
+    from virtoll.host.tuning import for_the_lab
+    from virtoll.hosts.nodes import on_its_nodes
+    from virtoll.hosts.session import open_session
+    from virtoll.image.clone import built_agent
+    from virtoll.lab.launch import run_in_lab
+    from virtoll.platforms.ssh.driver import check_before
+
+    testbed = on_its_nodes(experiment.testbed) if experiment.testbed is not None else None
+    check_before([choice.parameters for choice in experiment.platforms], testbed)
+    _prepare_nested_hosts(experiment)
+    with open_session(testbed, built_agent()) as (variables, descriptors):
+        lab_variables = {**variables, **for_the_lab(), **(own_variables or {})}
+        return run_in_lab(arguments, lab_variables, (*descriptors, *own_descriptors))
+
+
+def _prepare_nested_hosts(experiment: Experiment) -> None:
+    """The files of the nested hosts that it names; one that cannot be made costs its own platforms, not the run."""
+    if not experiment.nested_hosts:
+        return
+    from virtoll.nested import NESTED_HOSTS, prepare_nested_host
+
+    for name in sorted(set(experiment.nested_hosts) & set(NESTED_HOSTS)):
+        try:
+            prepare_nested_host(NESTED_HOSTS[name], progress=say_on_stderr)
+        except ImageError as error:
+            say_on_stderr(f"virtoll: {error}")

@@ -6,10 +6,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from virtoll.cli.folders import run_folders
+from virtoll.api.folders import run_folders
 from virtoll.cli.groups import Cli
+from virtoll.cli.loading import load
 from virtoll.cli.output import Json, print_json, show, show_lines
-from virtoll.cli.plan import load
 from virtoll.errors import VirtollError
 from virtoll.units import timestamp
 

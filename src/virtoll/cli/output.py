@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtoll.lab.debug import LOGGER, VERBOSE_VARIABLE, debug
-from virtoll.units import printable
+from virtoll.system.printable import printable
 from virtoll.version import __version__
 
 if TYPE_CHECKING:

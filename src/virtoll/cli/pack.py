@@ -10,9 +10,10 @@ from typing import Annotated, Final
 
 import typer
 
-from virtoll.cli.folders import find_run, runs_directory
+from virtoll.api.folders import find_run, runs_directory
+from virtoll.cli import options
 from virtoll.cli.output import say, say_on_stderr
-from virtoll.cli.runs import RunArgument, tell_damage
+from virtoll.cli.verify import tell_damage
 from virtoll.errors import StorageError, UsageError
 
 _KEY_BYTES, _MOST_KEY_BYTES = 32, 1 << 20
@@ -21,7 +22,7 @@ ArchiveOption = Annotated[Path | None, typer.Option("--output", metavar="FILE", 
 
 
 def pack(
-    run: RunArgument = "latest",
+    run: options.Run = "latest",
     *,
     output: ArchiveOption = None,
     anonymous: Annotated[

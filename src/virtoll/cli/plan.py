@@ -1,185 +1,42 @@
-"""``virtoll plan``, and the options that ``virtoll run`` shares with it: an experiment's size and what of it is run."""
+"""``virtoll plan``: what an experiment will run, how long it takes, and what its result would lack."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from virtoll import units
-from virtoll.cli import complete
+from virtoll.cli import options
+from virtoll.cli.loading import chosen, load
 from virtoll.cli.output import Json, print_json, say
 from virtoll.errors import ImageError
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.plan import Plan
-    from virtoll.experiment.selection import Selection
     from virtoll.image import KernelDownload
     from virtoll.report.build import Foreseen
     from virtoll.runfolder.looks import Looks
 
 _IMAGE_SIZES = {"full": "850 MB"}  # where it is long in coming: a new user's disk may be short
-ExperimentArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="EXPERIMENT",
-        help="The name of an experiment, or the path of its YAML file.",
-        autocompletion=complete.experiments,
-    ),
-]
-SizeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--size",
-        metavar="SIZE",
-        help="quick (without it) or paper, in an experiment that has sizes.",
-        autocompletion=complete.sizes,
-    ),
-]
-PlatformOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--platform",
-        metavar="PLATFORM",
-        help="Only these platforms (labels or names, with commas). Baseline and A/A control are always included. "
-        "Repeatable.",
-        autocompletion=complete.platforms_of_it,
-    ),
-]
-WorkloadOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--workload",
-        metavar="WORKLOAD",
-        help="Only these workloads (separated by commas). Repeatable.",
-        autocompletion=complete.workloads_of_it,
-    ),
-]
-OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only",
-        metavar="PATTERN",
-        help="Only trials that match PLATFORM:WORKLOAD (wildcards allowed). Repeatable.",
-        autocompletion=complete.patterns,
-    ),
-]
-SkipOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--skip",
-        metavar="PATTERN",
-        help="Skip trials that match PLATFORM:WORKLOAD, the baseline's too. Repeatable.",
-        autocompletion=complete.patterns,
-    ),
-]
-
-
-UntilOption = Annotated[
-    Literal["decided"] | None,
-    typer.Option(
-        "--until",
-        metavar="decided",
-        help="Add blocks until every verdict is known: at least the file's number, at most 12.",
-    ),
-]
-
-
-BlocksOption = Annotated[
-    int | None,
-    typer.Option("--blocks", metavar="N", min=1, max=100_000, help="Number of blocks, instead of the file's."),
-]
-SeedOption = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="Seed of the order, instead of the file's.")
-]
-
-
-AgainstOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--against",
-        metavar="SETTING",
-        help="Measure platforms with it too, side by side: KEY=VALUE, a folder of programs, or one. Repeatable.",
-    ),
-]
-
-
-TrialsOption = Annotated[bool, typer.Option("--trials", help="List every trial, in order.")]
-
-
-def chosen(
-    size: str | None,
-    platform: list[str] | None,
-    workload: list[str] | None,
-    only: list[str] | None,
-    skip: list[str] | None,
-    until: str | None,
-    *,
-    blocks: int | None = None,
-    seed: int | None = None,
-    against: list[str] | None = None,
-) -> Selection:
-    """The options as one selection; a platform or workload option may hold several names between commas."""
-    from virtoll.experiment.selection import Selection
-
-    platforms, workloads = (
-        tuple(name.strip() for value in values or () for name in value.split(",")) for values in (platform, workload)
-    )
-    located: tuple[str, ...] = ()
-    if against:
-        from virtoll.experiment.against import located_setting  # which imports what a misspelt name need not wait for
-
-        located = tuple(located_setting(text, Path.cwd()) for text in against)
-    return Selection(
-        size,
-        platforms,
-        workloads,
-        tuple(only or ()),
-        tuple(skip or ()),
-        until,
-        blocks=blocks,
-        seed=seed,
-        against=located,
-    )
-
-
-def load(name: str, selection: Selection | None = None) -> Experiment:
-    """An experiment by name or path, checked, and what of it was chosen; all of it without a selection."""
-    from virtoll.experiment.parse import find_experiment, load_experiment
-
-    file = find_experiment(name)  # before what takes long to import: a name is easily misspelt
-    from virtoll.campaign.preview import catalogue
-    from virtoll.experiment.selection import EVERYTHING
-
-    checked = load_experiment(file, catalogue(), selection or EVERYTHING)
-    if checked.needs:
-        from virtoll.cli.needs import parts_of
-
-        parts_of(checked.needs, f"{file}: key 'needs': ")
-    if checked.thresholds:
-        from virtoll.cli.gate import thresholds_for
-
-        thresholds_for(checked, ())
-    return checked
 
 
 def plan(
-    experiment: ExperimentArgument = "quick",
+    experiment: options.Experiment = "quick",
     *,
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
-    skip: SkipOption = None,
-    until: UntilOption = None,
-    blocks: BlocksOption = None,
-    seed: SeedOption = None,
-    against: AgainstOption = None,
-    trials: TrialsOption = False,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    until: options.Until = None,
+    blocks: options.Blocks = None,
+    seed: options.Seed = None,
+    against: options.Against = None,
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial, in order.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print what an experiment will run; start nothing.
@@ -261,7 +118,7 @@ def _documents(planned: Plan, reasons: Mapping[int, str | None]) -> list[dict[st
     from virtoll.campaign.preview import planned_trial
     from virtoll.experiment.plan import cells_of
 
-    cells = {cell: asdict(planned_trial(trial)) for cell, trial in cells_of(planned.trials).items()}
+    cells = {cell: planned_trial(trial).to_json() for cell, trial in cells_of(planned.trials).items()}
     return [
         {
             **cells[trial.cell],
@@ -288,7 +145,7 @@ def _kernel_download(checked: Experiment) -> KernelDownload | None:
 
 def _foreseen(checked: Experiment) -> Foreseen | None:
     """Which differences the plan would show, by the newest earlier run of it on this host; None without one."""
-    from virtoll.cli.folders import earlier_run
+    from virtoll.api.folders import earlier_run
     from virtoll.host.fingerprint import describe_host
 
     if checked.baseline is None or checked.order == "paper" or checked.blocks < 2:
@@ -311,6 +168,8 @@ def _summary(checked: Experiment, planned: Plan, held: int, seconds: float) -> l
     if planned.boot == "each-workload":
         order = f"{order}, guests booted anew for each workload"
     most = "" if checked.looks is None else "at most "
+    from virtoll.cli.plan_words import duration_words
+
     time = f"{duration_words(seconds)} if every platform is available"
     lines = [f"{most}{len(planned.trials)} trials in {order}, {time}"]
     if checked.looks is not None:
@@ -326,11 +185,6 @@ def _numbers(looks: Looks) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def duration_words(seconds: float) -> str:
-    """How long a plan takes, as far as it is known before: 'about 4.6 min'."""
-    return "less than a minute" if seconds < 60 else f"about {units.time_to_come(seconds)}"
-
-
 def _disk_line(name: str, image: int | None, data: int) -> str:
     size = f" (about {_IMAGE_SIZES[name]})" if name in _IMAGE_SIZES else ""
     has = f"is not built yet{size}" if image is None else f"in the cache {units.size(image)}"
@@ -340,11 +194,10 @@ def _disk_line(name: str, image: int | None, data: int) -> str:
 
 def _image_bytes(name: str) -> int | None:
     """What the image and its forms take in the cache, or None while it is not built."""
-    from virtoll.cli.image import bytes_of
     from virtoll.image import made_forms, prepare_image
 
     try:
         image = prepare_image(name, offline=True)
-        return bytes_of(image) + sum(form.file.stat().st_size for form in made_forms(image))
+        return image.size_bytes + sum(form.file.stat().st_size for form in made_forms(image))
     except ImageError:
         return None

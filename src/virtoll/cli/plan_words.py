@@ -150,3 +150,8 @@ def _host_memory(experiment: Experiment) -> int | None:
     if any(choice.host is not None or choice.parameters.pre_provisioned for choice in experiment.platforms):
         return None
     return memory_bytes(Path("/"), "MemTotal")
+
+
+def duration_words(seconds: float) -> str:
+    """How long a plan takes, as far as it is known before: 'about 4.6 min'."""
+    return "less than a minute" if seconds < 60 else f"about {units.time_to_come(seconds)}"

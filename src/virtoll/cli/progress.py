@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -22,9 +22,7 @@ from rich.text import Text
 from virtoll import units
 from virtoll.campaign.progress import describe, outcome
 from virtoll.experiment.plan import Trial
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.records import TrialRecord
 
 
 class Names:

@@ -48,7 +48,7 @@ def query(
     """
     if as_csv + as_json + (parquet is not None) > 1:
         raise UsageError("--csv, --json and --parquet exclude each other; give one of them")
-    from virtoll.cli.dataset import gather
+    from virtoll.api.dataset import gather
     from virtoll.report.csv_table import no_formula
     from virtoll.report.dataset.query import query as ask
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from virtoll.cli import complete
-from virtoll.cli.folders import runs_directory, runs_of
+from virtoll.api.folders import runs_directory, runs_of
+from virtoll.cli import complete, options
+from virtoll.cli.loading import chosen, load
+from virtoll.cli.measuring import measure_into, resume_into
 from virtoll.cli.output import Json, Verbose, print_json, say, say_in_columns, say_on_stderr
-from virtoll.cli.plan import PlatformOption, SizeOption, WorkloadOption, chosen, load
-from virtoll.cli.runs import measure_into, resume_into
 from virtoll.errors import UsageError, VirtollError
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FOLDER", help="The folder of its runs and page; 'runs/reproduce-STUDY' when not given."),
     ] = None,
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
     experiment: ExperimentsOption = None,
     runs: FromOption = None,
     verbose: Verbose = False,

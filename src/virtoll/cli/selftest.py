@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from virtoll.api.folders import new_folder
 from virtoll.cli import complete
-from virtoll.cli.folders import new_folder
 from virtoll.cli.lab import check_lab, prepare_outside
 from virtoll.cli.output import Json, Verbose, print_json, say, say_on_stderr, show
 from virtoll.errors import StorageError, UsageError

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from virtoll import units
-from virtoll.cli import complete
+from virtoll.cli import complete, options
 from virtoll.cli.groups import Cli
+from virtoll.cli.loading import load
 from virtoll.cli.output import Json, columns, print_json, say, write_out
-from virtoll.cli.plan import ExperimentArgument, SizeOption, duration_words, load
 from virtoll.errors import UsageError
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ def show_workload(
 
 @app.command("experiment")
 def show_experiment(
-    name: ExperimentArgument,
-    size: SizeOption = None,
+    name: options.Experiment,
+    size: options.Size = None,
     yaml: Annotated[bool, typer.Option("--yaml", help="Print the file itself, to be copied.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -310,6 +310,8 @@ def _about(checked: Experiment, trials: int, seconds: float) -> Iterable[tuple[s
     else:
         until = "at most " if checked.looks is not None else ""
         yield "blocks", f"{until}{checked.blocks}, each with {checked.rounds} rounds of every workload"
+    from virtoll.cli.plan_words import duration_words
+
     yield "trials", f"{trials}, {duration_words(seconds)} if every platform is available"
 
 

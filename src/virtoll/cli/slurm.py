@@ -9,24 +9,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from virtoll.cli import options
+from virtoll.cli.loading import chosen, load
+from virtoll.cli.measuring import measure_part
 from virtoll.cli.output import Json, print_json, say, say_on_stderr
-from virtoll.cli.plan import (
-    BlocksOption,
-    OnlyOption,
-    PlatformOption,
-    SeedOption,
-    SizeOption,
-    SkipOption,
-    WorkloadOption,
-    chosen,
-    load,
-)
 from virtoll.errors import Interrupted, UsageError, VirtollError
 from virtoll.system.python import isolated
 
@@ -65,13 +56,13 @@ def submit(
     *,
     nodes: NodesOption = None,
     into: SharedFolderOption = None,
-    size: SizeOption = None,
-    platform: PlatformOption = None,
-    workload: WorkloadOption = None,
-    only: OnlyOption = None,
-    skip: SkipOption = None,
-    blocks: BlocksOption = None,
-    seed: SeedOption = None,
+    size: options.Size = None,
+    platform: options.Platform = None,
+    workload: options.Workload = None,
+    only: options.Only = None,
+    skip: options.Skip = None,
+    blocks: options.Blocks = None,
+    seed: options.Seed = None,
     blocks_per_task: BlocksPerTaskOption = None,
     limit: TimeOption = None,
     partition: PartitionOption = None,
@@ -103,7 +94,7 @@ def submit(
         "labels": checked.testbed.nodes if checked.testbed is not None else (),
     }
     usual = before or SubmissionRecord(nodes or 1, checked.selection.as_record())
-    settings = replace(usual, **{name: value for name, value in changes.items() if value is not None})
+    settings = usual.replace(**{name: value for name, value in changes.items() if value is not None})
     refuse_unwired(checked, settings.wired)
     for sbatch_option in settings.options:
         refuse_own(sbatch_option, wired=bool(settings.wired))
@@ -168,29 +159,17 @@ def task(
     if not index.isdigit():
         raise UsageError("this command is a Slurm task's; measure blocks with 'virtoll campaign block'")
     from virtoll.campaign.submission import EXPERIMENT_FILE, alone, settings_of, task_blocks
-    from virtoll.cli.campaign import block
     from virtoll.experiment.selection import Selection
 
     settings = settings_of(folder)
     blocks = task_blocks(folder, array, int(index))
     if settings is not None and settings.wired:
         _on_the_guests_node(settings)
-    choice = Selection.of_record((settings and settings.selection) or {})
+    selection = Selection.of_record((settings and settings.selection) or {})
     with _told_of_the_limit() as signals:
         try:
             with alone(folder, blocks):
-                block(
-                    str(folder / EXPERIMENT_FILE),
-                    block=blocks,
-                    into=folder,
-                    size=choice.size,
-                    platform=list(choice.platforms),
-                    workload=list(choice.workloads),
-                    only=list(choice.only),
-                    skip=list(choice.skip),
-                    blocks=choice.blocks,
-                    seed=choice.seed,
-                )
+                measure_part(load(str(folder / EXPERIMENT_FILE), selection), blocks, folder)
             return
         except (Interrupted, KeyboardInterrupt, SystemExit):
             if not signals:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from virtoll.cli.folders import find_run
+from virtoll.api.folders import find_run
+from virtoll.cli import options
 from virtoll.cli.output import say
 from virtoll.errors import RunFolderError
 
@@ -23,7 +22,7 @@ _WATCH_SECONDS = 1
 
 
 def watch(
-    run: Annotated[str, typer.Argument(help="A run's folder, its name, or 'latest'.", metavar="RUN")] = "latest",
+    run: options.Folder = "latest",
 ) -> None:
     """Follow a run that goes on: a line for each trial that ends. Writes nothing."""
     from virtoll.cli.progress import Names

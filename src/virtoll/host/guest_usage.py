@@ -16,7 +16,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from virtoll.lab.cgroups import Limits, charged_memory_bytes, limits_of
@@ -150,7 +150,7 @@ class CpuAround:
         before = read_cpu(self.guest)
         yield
         span = CpuSpan(before, read_cpu(self.guest))
-        self.used = replace(self.used, measured=(*self.used.measured, span))
+        self.used = self.used.replace(measured=(*self.used.measured, span))
 
 
 @contextlib.contextmanager
@@ -161,7 +161,7 @@ def cpu_around(guest: GuestProcesses | None) -> Iterator[CpuAround | None]:
         return
     around = CpuAround(guest, HostCpu(read_cpu(guest), None))
     yield around
-    around.used = replace(around.used, after=read_cpu(guest))
+    around.used = around.used.replace(after=read_cpu(guest))
 
 
 def read_footprint(guest: GuestProcesses, lab_cgroup: str | None = None) -> Footprint:

@@ -1,7 +1,7 @@
 """How a guest's links are made on its host.
 
 Main types: ``Links`` (on any host: ``virtoll.hosts.remote_network``, ``virtoll.hosts.cabled_network``) and
-``LocalPorts`` (on this machine: ``virtoll.lab.network.Network``). Every ``GuestError`` names the link.
+``LocalPorts`` (on this machine: ``virtoll.lab.local_network.Network``). Every ``GuestError`` names the link.
 """
 
 from __future__ import annotations

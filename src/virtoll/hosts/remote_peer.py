@@ -15,15 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from virtoll.agent.client import AgentClient, Caller, ChannelMark, Reply, TrafficAgents
-from virtoll.agent.messages import Request
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import FactsRequest
+from virtoll.agent.request import Request
 from virtoll.errors import AgentError, GuestCannot, GuestError, LabError
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.session import inherited
 from virtoll.hosts.undo import Undo
 from virtoll.lab.flow_control import switch
-from virtoll.lab.network import GuestNetwork, Network, over_trunks
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import GuestNetwork, over_trunks
 from virtoll.lab.shaping import End, end_there
 
 _READY_SECONDS = 60.0
@@ -195,7 +196,7 @@ class Apart:
 
     def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """One request in a namespace that is made for it; raises a ``GuestError`` as any agent."""
-        line = json.dumps({"id": 1, "op": request.op, **request.to_json()}).encode() + b"\n"
+        line = json.dumps({"id": 1, **request.to_json()}).encode() + b"\n"
         argv = ("/proc/self/exe", "--role", "peer", "--channel", "stdio", "--pairs", str(self.pairs))
         ended = self.agent.ask(
             ExecRequest(argv=argv, stdin=line, timeout_ns=int(deadline_seconds * 1e9), limit_bytes=_ANSWER_LIMIT_BYTES),

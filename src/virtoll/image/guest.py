@@ -74,6 +74,13 @@ class GuestImage:
     why_no_kernel: str = "the guest kernel was not asked for"
 
     @property
+    def size_bytes(self) -> int:
+        """What its files hold together; a tree of packages was counted when it was made."""
+        if self.tools is not None:
+            return int(self.tools["bytes"]) + self.agent.stat().st_size
+        return sum(path.lstat().st_size for path in self.root.rglob("*") if not path.is_dir())
+
+    @property
     def needs_disk(self) -> bool:
         """True where the initramfs is not the image but only starts it, so that a machine must have it as a disk."""
         return self.tools is not None

@@ -12,22 +12,22 @@ so native's, would have to pass.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from virtoll.errors import GuestError, LabError
 from virtoll.lab import residue
 from virtoll.lab.interfaces import Interfaces, in_namespace, open_macvtap, open_tap, receive_offload
+from virtoll.lab.network import Link
 from virtoll.lab.receiving import ReceivingInterface
 from virtoll.lab.vfio import PciBus
 
-if TYPE_CHECKING:
-    from virtoll.lab.network import Link
-
 Counters = Mapping[str, int]
-Attachment = Literal["bridge", "routed", "macvtap", "passthrough"]
+Rest = ParamSpec("Rest")
+Made = TypeVar("Made")
 _NEVER = 1_000_000_000  # hundredths of a second
 
 
@@ -78,6 +78,21 @@ class EndpointInterfaces:
     router: Router | None = None
 
 
+def _for_its_guest(
+    attach: Callable[Concatenate[Attachments, Link, Rest], Made],
+) -> Callable[Concatenate[Attachments, Link, Rest], Made]:
+    """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
+
+    @functools.wraps(attach)
+    def attached(self: Attachments, link: Link, /, *rest: Rest.args, **named: Rest.kwargs) -> Made:
+        try:
+            return attach(self, link, *rest, **named)
+        except (LabError, OSError) as error:
+            raise GuestError(f"its link {link.name} could not be made: {error}") from error
+
+    return attached
+
+
 class Attachments:
     """Makes links; ``routers`` starts a router with a name, None where none can start."""
 
@@ -91,10 +106,12 @@ class Attachments:
         self._inside: dict[str, int] = {}
         self.endpoints: dict[str, EndpointInterfaces] = {}
 
-    def tap(self, link: Link, device: str | None, *, several_queues: bool = False) -> Port:
-        """The link ends at a machine's monitor, or is the PCI device at the address ``device``.
+    @_for_its_guest
+    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
+        """The link ends at a machine's monitor: what to give it. A descriptor is the caller's to close.
 
-        ``several_queues`` has only a tap that the monitor opens itself, by its name: one in a bridge.
+        ``device``: the PCI address of a NIC that the machine is given instead; it goes back with ``remove_link``.
+        ``several_queues``: the monitor opens the tap, which is in a bridge, once for each of several queues.
         """
         if several_queues and device is None and link.attachment == "bridge":
             return self._tap_in_bridge(link, several_queues=True)
@@ -112,8 +129,9 @@ class Attachments:
             )
         return made[link.attachment](link)
 
-    def namespace(self, link: Link, pid: int) -> None:
-        """The link ends in the network namespace of process ``pid``."""
+    @_for_its_guest
+    def namespace_port(self, link: Link, pid: int) -> None:
+        """The link ends at an interface that is moved into the network namespace of process ``pid``."""
         made = {
             "bridge": self._veth_in_bridge,
             "routed": self._veth_routed,
@@ -122,8 +140,12 @@ class Attachments:
         }
         made[link.attachment](link, pid)
 
-    def raw(self, link: Link) -> str:
-        """The link ends at a veth that stays in the lab, for a program that opens it by a packet socket; its name."""
+    @_for_its_guest
+    def raw_port(self, link: Link) -> str:
+        """The link ends at a veth that stays here, for a program that opens it by a packet socket; returns its name.
+
+        Its own MAC is not the guest's: the lab's kernel drops the guest's frames as somebody else's.
+        """
         if link.attachment != "bridge":
             raise GuestError(f"attachment: {link.attachment}: a raw socket is attached by a bridge; leave it out")
         self._bridged(link)
@@ -131,7 +153,8 @@ class Attachments:
         self._at.up(link.port_interface)
         return link.port_interface
 
-    def bridge(self, link: Link, port: str | None) -> str:
+    @_for_its_guest
+    def bridge_port(self, link: Link, port: str | None = None) -> str:
         """The link ends at a bridge, to which a product attaches its own interface ``port``; the bridge's name."""
         if link.attachment != "bridge":
             raise GuestError(f"attachment: {link.attachment}: this product attaches to a bridge; leave it out")
@@ -139,8 +162,9 @@ class Attachments:
         self.endpoints[link.port_interface] = EndpointInterfaces(link.lab_interface, port)
         return link.bridge
 
-    def host(self, link: Link) -> None:
-        """The link ends at the lab's own namespace."""
+    @_for_its_guest
+    def host_port(self, link: Link) -> None:
+        """The link ends at the lab's own namespace: the guest is the host itself."""
         if link.trunk is None:
             self._pair(link, link.guest_mac)
         else:
@@ -153,7 +177,7 @@ class Attachments:
         pid = self._inside.get(link.port_interface) if router is None else router.pid
         return ReceivingInterface(link.lab_interface, pid)
 
-    def remove(self, link: Link) -> None:
+    def remove_link(self, link: Link) -> None:
         """Remove a link, whatever of it is there; its names are free when this returns."""
         self._inside.pop(link.port_interface, None)
         endpoint = self.endpoints.pop(link.port_interface, EndpointInterfaces())

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import IO, Final
 
-from virtoll.units import printable
+from virtoll.system.printable import printable
 
 MOST_OUTPUT_BYTES: Final = 64 << 20
 """Of the standard output; of what is complained the end is kept."""

@@ -23,7 +23,6 @@ from typing import Literal
 from virtoll.errors import GuestError
 from virtoll.lab import residue
 from virtoll.lab.disks import DISKS
-from virtoll.units import size
 
 Run = Callable[[Sequence[str], str], str]
 DataBy = Literal["folder", "disk"]
@@ -171,8 +170,8 @@ def why_no_room(disks: Path, free_bytes: int, needed_bytes: int) -> str | None:
     if free_bytes >= needed_bytes + SPARED_BYTES:
         return None
     return (
-        f"{disks} has {size(free_bytes)} free, and the data directory needs {size(needed_bytes)} and "
-        f"leaves {size(SPARED_BYTES)} to the host; make room there or choose a smaller size"
+        f"{disks} has {free_bytes >> 20} MiB free, and the data directory needs {needed_bytes >> 20} MiB and "
+        f"leaves {SPARED_BYTES >> 20} MiB to the host; make room there or choose a smaller size"
     )
 
 

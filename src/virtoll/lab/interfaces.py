@@ -201,3 +201,8 @@ def _request() -> Iterator[None]:
             yield
         except NetlinkError as error:
             raise LabError(str(error)) from error
+
+
+def taps_allowed() -> bool:
+    """True where this user may open /dev/net/tun; Debian allows everybody, some hosts only root."""
+    return os.access(TUN_DEVICE, os.R_OK | os.W_OK)

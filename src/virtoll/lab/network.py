@@ -9,25 +9,19 @@ another's frames.
 Where a workload asks for it, each guest has one more (``shared``), to a NIC that all share: one veth pair to the peer,
 and a bridge on this side. These links are one network (10.254.5.0/24: guest g is .g+1, the peer .254).
 
-Main types: ``Link``, its ``LinkAddresses`` and ``GuestNetwork`` (plain data, handed to the platforms), ``Network``
-(makes and removes them, by ``attachments.py``). It must not know platforms: they choose one of ``host_port``,
-``tap_port`` and ``namespace_port`` for each link.
+Main types: ``Link``, its ``LinkAddresses`` and ``GuestNetwork``: plain data, handed to the platforms. ``Network`` in
+``local_network.py`` makes the links.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from virtoll.errors import GuestCannot, GuestError, LabError
-from virtoll.lab.attachments import Attachment, Attachments, EndpointInterfaces, Port, Router
-from virtoll.lab.commands import ConnectedHost, Connection
-from virtoll.lab.interfaces import TUN_DEVICE, Interfaces, receive_offload
-from virtoll.lab.receiving import ReceivingCpus, ReceivingInterface, receive_on, steered
-from virtoll.lab.shaping import End, Shape, end_here, shaped
+from virtoll.errors import LabError
 
+Attachment = Literal["bridge", "routed", "macvtap", "passthrough"]
 MAXIMUM_SOURCES = 3
 _SINKS = (("out", 3), ("out1", 6), ("out2", 7))  # name and number; a sink for each source at most
 _MAXIMUM_GUESTS = 190
@@ -262,180 +256,3 @@ def attached(network: GuestNetwork, attachment: Attachment) -> GuestNetwork:
     traffic = network.traffic
     links = (replace(link, attachment=attachment) if link in traffic else link for link in network.links)
     return GuestNetwork(tuple(links))
-
-
-def taps_allowed() -> bool:
-    """True where this user may open /dev/net/tun; Debian allows everybody, some hosts only root."""
-    return os.access(TUN_DEVICE, os.R_OK | os.W_OK)
-
-
-@contextlib.contextmanager
-def _refused(link: Link) -> Iterator[None]:
-    """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
-    try:
-        yield
-    except (LabError, OSError) as error:
-        raise GuestError(f"its link {link.name} could not be made: {error}") from error
-
-
-class Network:
-    """Makes links in the lab's network namespace; ``peer_pid`` is a process in the peer's.
-
-    ``routers`` starts an agent in a network namespace of its own, for links that are routed.
-    """
-
-    def __init__(self, peer_pid: int, routers: Callable[[str], Router] | None = None) -> None:
-        """Open a netlink socket in this (the lab's) namespace."""
-        self._interfaces = Interfaces()
-        self._attachments = Attachments(self._interfaces, peer_pid, routers)
-        self._peer_pid = peer_pid
-        self._receiving: dict[str, tuple[int, ...]] = {}  # the CPUs of its threads, by the lab's interface
-        self._faced: dict[str, End] = {}  # the other end of the cable, by this machine's NIC
-
-    @property
-    def local(self) -> Network:
-        """The links end on this machine."""
-        return self
-
-    @property
-    def shapable(self) -> Network:
-        """The links have an end in the lab."""
-        return self
-
-    @property
-    def peer_pid(self) -> int:
-        """A process in the peer's namespace."""
-        return self._peer_pid
-
-    def close(self) -> None:
-        """End the routers and close the netlink socket; other interfaces stay until their namespace ends."""
-        for endpoint in self._attachments.endpoints.values():
-            if endpoint.router is not None:
-                endpoint.router.close()
-        self._interfaces.close()
-
-    def host_port(self, link: Link) -> None:
-        """The link ends at the lab's own namespace: the guest is the host itself."""
-        with _refused(link):
-            self._attachments.host(link)
-
-    def tap_port(self, link: Link, device: str | None = None, *, several_queues: bool = False) -> Port:
-        """The link ends at a machine's monitor: what to give it. A descriptor is the caller's to close.
-
-        ``device``: the PCI address of a NIC that the machine is given instead; it goes back with ``remove``.
-        ``several_queues``: the monitor opens the tap once for each of several queues.
-        """
-        with _refused(link):
-            return self._attachments.tap(link, device, several_queues=several_queues)
-
-    def raw_port(self, link: Link) -> str:
-        """The link ends at a veth that stays here, for a program that opens it by a packet socket; returns its name.
-
-        Its own MAC is not the guest's: the lab's kernel drops the guest's frames as somebody else's.
-        """
-        with _refused(link):
-            return self._attachments.raw(link)
-
-    def namespace_port(self, link: Link, pid: int) -> None:
-        """The link ends at an interface that is moved into the network namespace of process ``pid``."""
-        with _refused(link):
-            self._attachments.namespace(link, pid)
-
-    def bridge_port(self, link: Link, port: str | None = None) -> str:
-        """The link ends at a bridge, to which a product attaches its own interface ``port``; the bridge's name."""
-        with _refused(link):
-            return self._attachments.bridge(link, port)
-
-    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
-        """The links as they are: they end on this machine."""
-        del beside
-        return network
-
-    def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:
-        """By link's name, the lab's interfaces on it; nothing for links that have none."""
-        made = self._attachments.endpoints
-        return {link.name: made[link.port_interface] for link in network.links if link.port_interface in made}
-
-    def receive_on(self, network: GuestNetwork, cpus: Sequence[int]) -> ReceivingCpus:
-        """Have what arrives by the guest's traffic links worked off on these CPUs, as far as the lab's kernel does it.
-
-        The links must be there and switched on; never raises.
-        """
-        links = network.traffic
-        if any(link.trunk is not None for link in links):
-            return ReceivingCpus(None, reason="its traffic enters by NICs, whose interrupts choose the CPU")
-        receiving = receive_on([self._attachments.receiving(link) for link in links], cpus)
-        if receiving.cpus is not None:
-            self._receiving |= dict.fromkeys((link.lab_interface for link in links), receiving.cpus)
-        return receiving
-
-    @contextlib.contextmanager
-    def steered(self, links: Sequence[Link]) -> Iterator[None]:
-        """What sockets of servers and clients send over these links is received on their guests' CPUs meanwhile.
-
-        Only where ``receive_on`` could have frames received there.
-        """
-        with contextlib.ExitStack() as stack:
-            for link in links:
-                if cpus := self._receiving.get(link.lab_interface):
-                    stack.enter_context(steered(self._attachments.receiving(link), cpus))
-            yield
-
-    def receive_at_peer(self, interface: str, cpus: Sequence[int]) -> ReceivingCpus:
-        """The same for one interface in the peer's namespace."""
-        return receive_on([ReceivingInterface(interface, self._peer_pid)], cpus)
-
-    def shaped(self, link: Link, shape: Shape) -> contextlib.AbstractContextManager[str | None]:
-        """The link with this rate, delay and loss in each direction, within the context; yields what shapes it.
-
-        ``GuestCannot`` where the kernel, or the way the link is attached, does not let it be.
-        """
-        endpoint = self._attachments.endpoints.get(link.port_interface, EndpointInterfaces(link.lab_interface))
-        if not shape.plain and link.attachment == "passthrough":
-            raise GuestCannot(
-                f"link {link.name} has no end in the lab that could be shaped (passthrough); "
-                "leave the parameters link_... out",
-            )
-        lab = endpoint.router.pid if endpoint.router is not None else os.getpid()
-        return shaped((self._peers_end(link), end_here(lab, link.lab_interface)), shape)
-
-    def _peers_end(self, link: Link) -> End:
-        """In the peer's namespace, or at the other end of the NIC's cable."""
-        if link.trunk in self._faced:
-            return self._faced[link.trunk]
-        return end_here(self._peer_pid, link.peer_interface)
-
-    def back_to_back(self, names: tuple[str, str], macs: tuple[str, str], mtu_bytes: int) -> None:
-        """A veth pair inside the peer's namespace: generator and sink with nothing between."""
-        try:
-            self._interfaces.veth(names[0], macs[0], names[1], macs[1], mtu_bytes)
-            for name in names:
-                receive_offload(name)
-            for name in names:
-                self._interfaces.move(name, self._peer_pid)
-        except (LabError, OSError) as error:
-            raise GuestError(f"the pair for the calibration could not be made: {error}") from error
-
-    def remove(self, network: GuestNetwork) -> None:
-        """Remove the links of a guest that has ended; what its namespace took along is gone already."""
-        for link in network.links:
-            self._receiving.pop(link.lab_interface, None)
-            self._attachments.remove(link)
-
-    def face(self, ends: Mapping[str, End]) -> None:
-        """Which end of a cable on another host each of this machine's NICs leads to, by the NIC's name."""
-        self._faced |= ends
-
-    def adopt(self, nics: Sequence[str], outside: int, *, peer: bool = False) -> None:
-        """Take NICs into the lab, or its ``peer``, from the namespace outside (a descriptor).
-
-        Physical ones go back when the lab ends.
-        """
-        enter = ("nsenter", f"--net=/proc/self/fd/{outside}", "--")
-        host = ConnectedHost(Connection("this machine outside the lab", enter, descriptors=(outside,)))
-        pid = self._peer_pid if peer else os.getpid()
-        for nic in nics:
-            try:
-                host.run(["ip", "link", "set", "dev", nic, "netns", str(pid)], "NICs")
-            except GuestError as error:
-                raise LabError(f"testbed: interface {nic} could not be taken into the lab: {error}") from error

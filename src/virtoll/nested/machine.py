@@ -21,11 +21,12 @@ from virtoll.image import initramfs
 from virtoll.image.cache import file_digest
 from virtoll.lab.commands import Connection, ProcessOptions
 from virtoll.lab.inside import end_process, wait_until
-from virtoll.lab.network import GuestNetwork, Network, plan_links
+from virtoll.lab.local_network import Network
+from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.lab.priority import preferred
+from virtoll.lab.qemu_monitor import Monitor
 from virtoll.nested.build import NestedImage
 from virtoll.nested.kinds import DISK_DRIVER
-from virtoll.platforms.qemu.monitor import Monitor
 
 FIRST_OWNER = 180  # of the links that lead to nested hosts: guests have the numbers below
 SOURCES = SINKS = 3

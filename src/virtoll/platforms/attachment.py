@@ -18,9 +18,9 @@ from virtoll.experiment.describe import Words
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.hosts.links import Links
-from virtoll.lab.attachments import Attachment, Port
+from virtoll.lab.attachments import Port
 from virtoll.lab.interfaces import nodes_allowed
-from virtoll.lab.network import GuestNetwork, Link, attached
+from virtoll.lab.network import Attachment, GuestNetwork, Link, attached
 from virtoll.lab.vfio import PCI_ADDRESS, PciBus
 
 

@@ -11,9 +11,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from virtoll.agent.operations.session import FactsReply
 from virtoll.experiment.describe import Words
 from virtoll.experiment.model import Parameters
+from virtoll.runfolder.facts import Facts
 
 KernelWord = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$"), Words("a word as the kernel has it")]
 
@@ -56,7 +56,7 @@ def kernel_words(parameters: ClockSetting | SchedulerSetting, *, data: bool = Fa
     return words
 
 
-def why_not_in_force(parameters: Parameters, facts: FactsReply, *, data: bool) -> str | None:
+def why_not_in_force(parameters: Parameters, facts: Facts, *, data: bool) -> str | None:
     """Which setting the kernel did not take, with those that it has, in one sentence; None: all are in force."""
     if isinstance(parameters, ClockSetting) and parameters.clocksource not in (None, facts.clock_source):
         return (

@@ -29,8 +29,8 @@ from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import DataBy
 from virtoll.lab.enter import Enter
 from virtoll.lab.inside import wait_until
-from virtoll.lab.interfaces import TUN_DEVICE
-from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.interfaces import TUN_DEVICE, taps_allowed
+from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import SchedulerSetting, kernel_words

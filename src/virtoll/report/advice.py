@@ -1,8 +1,8 @@
 """Advice in words for the page and the terminal, and as a document for a program. No numbers are computed here.
 
-Main types: `AdviceView` and `Adviser`, who makes one of an analysis. That is the command line: it alone knows the
-workloads that a need may name, and plans the experiments that would tell. A line is as long as what it says, and set in
-by what it belongs to: whoever prints it folds it (`say_in_columns`).
+Main types: `AdviceView` and `Adviser`, who makes one of an analysis. That is `api.needs`: it knows the workloads that a
+need may name, and plans the experiments that would tell. A line is as long as what it says, and set in by what it
+belongs to: whoever prints it folds it (`say_in_columns`).
 """
 
 import math
@@ -17,9 +17,12 @@ from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests,
 from virtoll.advise.meets import tightest_of
 from virtoll.report import words
 from virtoll.report.rows import Shown, TableRow
+from virtoll.runfolder.yaml_file import dump_yaml
 from virtoll.stats.analysis import Analysis
+from virtoll.system.printable import printable
 
 _NOTHING, _MANY = 0.01, 100  # times what is needed: beyond, it is said to be less or more than that
+_COLUMNS, _FOLDED, _EARLY = 80, 60, 30  # of an experiment's text, and from which YAML folds it
 _CAUTION = 150  # characters of a caution; the report has all of it
 _KINDS = {Answer.MEETS: "good", Answer.FAILS: "bad", Answer.OPEN: "warn", Answer.NOT_MEASURED: "missing"}
 _SEVERAL = (
@@ -319,3 +322,13 @@ def advice_lines(view: AdviceView) -> list[str]:
     for row in view.rows:
         by_answer.setdefault(row.cells[0].main, []).append(row.head)
     return [f"need: {view.need}", *(f"  {answer}: {', '.join(platforms)}" for answer, platforms in by_answer.items())]
+
+
+def file_text(document: Mapping[str, Any]) -> str:
+    """The text of a YAML file; if a name makes lines too long, or would steer a terminal, in more and plainer lines."""
+    from rich.cells import cell_len
+
+    usual = dump_yaml(dict(document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FOLDED)
+    if usual == printable(usual) and max(map(cell_len, usual.splitlines())) <= _COLUMNS:
+        return usual
+    return dump_yaml(dict(document), sort_keys=False, default_flow_style=False, width=_EARLY)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.advise.gate import Threshold, judge_gate
-from virtoll.claims import Claim, Judged, Ratios, judge_claims, published_claims, then_and_now
+from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.report import words
 from virtoll.report.advice import AdviceView, Adviser
@@ -35,6 +35,7 @@ from virtoll.stats.analysis import Analysis, RunData, analyse
 from virtoll.stats.compare import LEVEL
 from virtoll.stats.foreseen import foreseen
 from virtoll.stats.looks import look
+from virtoll.stats.ratios import Ratios
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from virtoll import units
 from virtoll.stats.changes import Change
+from virtoll.system.printable import printable
 
 NOTHING = "nothing that the two manifests record"
 
@@ -16,7 +16,7 @@ def change_line(change: Change) -> str:
     else:
         name = _shared_word(before, after)
         text = f"{before} -> {after.removeprefix(name)}"
-    return units.printable(f"{change.what}: {text}").replace("\n", " ")
+    return printable(f"{change.what}: {text}").replace("\n", " ")
 
 
 def change_lines(changes: Iterable[Change]) -> tuple[str, ...]:

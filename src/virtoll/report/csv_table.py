@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from virtoll.units import printable
+from virtoll.system.printable import printable
 
 Row = Sequence[Any]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

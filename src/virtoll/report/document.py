@@ -7,7 +7,6 @@ statistic.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,8 +117,8 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
         "control": manifest.control,
         "platforms": list(analysis.platforms),
         "blocks": analysis.blocks,
-        "part": asdict(manifest.part) if manifest.part is not None else None,
-        "merged": asdict(manifest.merged) if manifest.merged is not None else None,
+        "part": manifest.part.to_json() if manifest.part is not None else None,
+        "merged": manifest.merged.to_json() if manifest.merged is not None else None,
         "hosts": [
             {"name": host.name, "fingerprint": host.fingerprint, "blocks": [block + 1 for block in host.blocks]}
             for host in analysis.across_hosts.hosts

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from virtoll.report.export_tables import Column, ExportGroup, ExportTable
-from virtoll.units import printable
+from virtoll.system.printable import printable
 
 _LINES_OF_A_FLOAT = 44  # more fit no page
 _WIDE_LETTERS = 32  # of a line, in a column whose cells may take several

@@ -23,6 +23,7 @@ from virtoll.report.methods_setting import (
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.cautions import Caution
 from virtoll.stats.compare import DIFFERENT
+from virtoll.system.printable import printable
 from virtoll.version import __version__
 
 AUTHORS: Final = "The Virtoll authors"
@@ -41,7 +42,7 @@ class Methods:
         fields = {
             "author": f"{{{AUTHORS}}}",
             "title": "Virtoll",
-            "version": units.printable(" ".join(self.version.split())),
+            "version": printable(" ".join(self.version.split())),
         }
         body = "".join(f"  {name} = {{{text}}},\n" for name, text in fields.items())
         return f"@software{{virtoll,\n{body}}}\n"

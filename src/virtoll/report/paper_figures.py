@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from virtoll import units
-from virtoll.claims.model import Scalar
 from virtoll.claims.paper_figures import (
     Form,
     Mark,
@@ -25,6 +24,7 @@ from virtoll.report import words
 from virtoll.report.reproduction_runs import Reproduction
 from virtoll.report.rows import Shown, TableRow
 from virtoll.report.sections.then_and_now.page import share_words
+from virtoll.stats.compared import Scalar
 
 OfRun = tuple[str, Mark]
 """A run's name, and a value of it."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.claims.joined import Joined
-from virtoll.claims.model import Scalar
 from virtoll.claims.paper_figures import Mark, Printed
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.paper_figures import PartData, data_of, panel_words
@@ -13,6 +12,7 @@ from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.sections.claims.tables import FINDINGS, finding_rows
 from virtoll.report.sections.then_and_now.tables import ANSWERS, answers_of
 from virtoll.report.table import Column, Row, Table, count, number, of_part, shared, text
+from virtoll.stats.compared import Scalar
 
 RUNS: Final = Table[RunOf](
     "runs",

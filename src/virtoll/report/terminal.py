@@ -37,6 +37,7 @@ from virtoll.report.headline import (
 )
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
+from virtoll.system.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -84,7 +85,7 @@ def text(line: str, style: str = "") -> "Text":
     """A line of which every letter is shown as it is: no markup, and nothing that steers a terminal."""
     from rich.text import Text
 
-    return Text(units.printable(line), style)
+    return Text(printable(line), style)
 
 
 def matrices(

@@ -15,6 +15,7 @@ from virtoll import units
 from virtoll.errors import UsageError
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.validation import PlatformValidation, validations_of
+from virtoll.system.printable import printable
 
 _NESTED = "nested-"
 # What a platform's validation level means in a row without a run of it; any other says nothing there.
@@ -206,5 +207,5 @@ def _marks(row: PlatformValidation) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    plain = (units.printable(" ".join(cell.replace("|", "/").split())) for cell in cells)
+    plain = (printable(" ".join(cell.replace("|", "/").split())) for cell in cells)
     return f"| {' | '.join(plain)} |"

@@ -27,7 +27,7 @@ from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.plain import refuse_unplain
 from virtoll.runfolder.records import LAB_MESSAGE
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
-from virtoll.runfolder.store import APPENDED, RunFolder
+from virtoll.runfolder.store import LINES, RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
 from virtoll.runfolder.taken_over import WRITER
 from virtoll.runfolder.yaml_file import dump_yaml, load_yaml
@@ -84,7 +84,7 @@ def _copy(folder: Path, target: Path, cleaner: _Cleaner) -> set[str]:
             if path.exists():
                 jsonlines.replace(target / place / name, cleaner.document(_read(path), name))
                 written.add(path.relative_to(folder).as_posix())
-        for name in (f"{stem}.jsonl" for stem in APPENDED):
+        for name in LINES:
             path = folder / place / name
             if path.exists():
                 with (target / place / name).open("wb") as file:

@@ -1,24 +1,23 @@
-"""Records of campaigns in the manifest, as frozen dataclasses: which blocks a part has, and what a merged run is of.
+"""Records of campaigns in the manifest: which blocks a part has, and what a merged run is of.
 
 Field by field as docs/run-folder.md gives them. Blocks count from 0. No behaviour lives here but the map of blocks to
 hosts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+import msgspec
 
 from virtoll.runfolder import free_form
 from virtoll.runfolder.moments import LAST_MOMENT_NS
+from virtoll.runfolder.record import Record
 
-Moment = Annotated[int, Field(ge=0, le=LAST_MOMENT_NS)]
+Moment = Annotated[int, msgspec.Meta(ge=0, le=LAST_MOMENT_NS)]
 """A time of CLOCK_REALTIME in ns."""
 
 
-@dataclass(frozen=True)
-class CampaignRecord:
+class CampaignRecord(Record):
     """The `campaign.json` beside the parts: written by the first that measured blocks into that folder."""
 
     campaign: str
@@ -27,8 +26,7 @@ class CampaignRecord:
     created_realtime_ns: Moment
 
 
-@dataclass(frozen=True)
-class SubmissionRecord:
+class SubmissionRecord(Record):
     """The `slurm/submission.json` beside the parts: how a campaign is given to Slurm.
 
     ``selection``: JSON of an experiment's `Selection`. ``time``, ``partition`` and ``account``: as sbatch takes them;
@@ -47,8 +45,7 @@ class SubmissionRecord:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ArrayRecord:
+class ArrayRecord(Record):
     """One `slurm/array-N.json`: an array job by its name, and the first and the last block of each task, from 0.
 
     ``job``: Slurm's number of it; None: it was not submitted yet, or whoever submitted it was killed.
@@ -59,8 +56,7 @@ class ArrayRecord:
     job: str | None = None
 
 
-@dataclass(frozen=True)
-class PartRecord:
+class PartRecord(Record):
     """A run folder that has some blocks of a campaign: the campaign's id (sha256), and which of how many blocks."""
 
     campaign: str
@@ -68,20 +64,21 @@ class PartRecord:
     of: int
 
 
-@dataclass(frozen=True)
-class HostRecord:
+class HostRecord(Record):
     """One host of a merged run: its stand-in name (`host-1`), its block as in `Manifest.host`, the blocks it measured.
 
     A host that was left out keeps its name, which no other host gets.
     """
 
     name: str
-    host: Annotated[dict[str, Any], AfterValidator(free_form.host)]
+    host: dict[str, Any]
     blocks: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        free_form.check("host", self.host, free_form.Host)
 
-@dataclass(frozen=True)
-class MergedPart:
+
+class MergedPart(Record):
     """A part that a merged run was made of, which blocks of it were taken, and its `Manifest.nodes`."""
 
     run: str
@@ -91,8 +88,7 @@ class MergedPart:
     nodes: dict[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class MergedRecord:
+class MergedRecord(Record):
     """What a merged run was made of; what was left out and what is doubtful of it are sentences."""
 
     campaign: str

@@ -8,10 +8,9 @@ condition is measured *alone*: guests that are not measured are stopped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from virtoll.runfolder.slotted import Slotted
+from virtoll.runfolder.record import Record
 from virtoll.runfolder.traffic_records import Point
 
 Load = Literal["idle", "light", "heavy", "memory-bandwidth", "cache", "disk", "processes", "forward", "network-flood"]
@@ -36,8 +35,7 @@ AFFINITY_WORDS: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Condition(Slotted):
+class Condition(Record):
     """The guests beside the measured one: how many, each with this load; ``platform``: their label, None for its own.
 
     ``affinity``: on the measured guest's CPUs, on others, or on any. ``memory_bytes``: of each, None for as much as the
@@ -70,8 +68,7 @@ class Condition(Slotted):
         return f"{which} beside it ({self.label})"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress(Slotted):
+class Progress(Record):
     """CPU time that a load's processes have used, in ns to 10 ms, by the clock of the guest that they run in."""
 
     monotonic_ns: int
@@ -90,8 +87,7 @@ def readings_through(readings: Sequence[Progress], window: tuple[int, int]) -> t
     return tuple(readings[before[-1] : after[0] + 1]) if before and after else ()
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourRecord(Slotted):
+class NeighbourRecord(Record):
     """One guest beside the measured one during a trial; ``cpus``: the host's that it is pinned to, none for any.
 
     ``argv``: the program that loads it, with its readings and the end of what it wrote; ``traffic``: what it was sent
@@ -110,8 +106,7 @@ class NeighbourRecord(Slotted):
     maximum_frames_per_second: float | None = None
 
 
-@dataclass(frozen=True)
-class MaximumRecord:
+class MaximumRecord(Record):
     """What a guest that forwards as a load forwards at most, alone, and the points of the sweep that say so."""
 
     boot: str

@@ -1,4 +1,4 @@
-"""Records of observed trials, as frozen dataclasses (docs/run-folder.md), and the words of what they count.
+"""Records of observed trials (docs/run-folder.md), and the words of what they count.
 
 An observed trial says what a guest made its host do, and is never a result: it has no duration and no rate. Raw
 readings only, nothing subtracted. A counter that was not read is missing, with the reason in `uncounted`.
@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from virtoll.runfolder.campaign_records import Moment
+from virtoll.runfolder.record import Record
 from virtoll.runfolder.records import Status
 
 
-@dataclass(frozen=True)
-class CounterReading:
+class CounterReading(Record):
     """All counters at about one moment, each counted from some fixed moment on; by name (`COUNTERS`)."""
 
     monotonic_ns: int
     counted: dict[str, int]
 
 
-@dataclass(frozen=True)
-class CounterSpan:
+class CounterSpan(Record):
     """Readings around one request whose answer is what is measured.
 
     `forwarded_frames`: what arrived in it, of traffic; None for a job, and where no point of the trial belongs to it.
@@ -31,8 +30,7 @@ class CounterSpan:
     forwarded_frames: int | None = None
 
 
-@dataclass(frozen=True)
-class ObservedTrial:
+class ObservedTrial(Record):
     """One trial with observers on, whatever its end; `host` and `caveat` as in `PlatformEntry`.
 
     `repetition`: of its platform, workload and parameters, from 0; those of one repetition stood side by side.

@@ -1,17 +1,17 @@
-"""Records of what a guest itself costs its host, as frozen dataclasses: memory, CPU time, readiness, consolidation.
+"""Records of what a guest itself costs its host: memory, CPU time, readiness, consolidation.
 
 Field by field as docs/run-folder.md gives them: raw readings, nothing subtracted. What could not be read is None,
 never zero. No behaviour lives here.
 """
 
-from dataclasses import dataclass, field
 from typing import Literal
 
-from virtoll.runfolder.slotted import Slotted
+import msgspec
+
+from virtoll.runfolder.record import Record
 
 
-@dataclass(frozen=True)
-class HostProcess:
+class HostProcess(Record):
     """The process on the host that is the guest, or that its kernel runs in: what it may do there.
 
     `own_namespaces`: kinds of which it has others than the lab (`user`, `pid`). `network_namespace`: as the kernel
@@ -28,8 +28,7 @@ class HostProcess:
     network_namespace: str | None = None
 
 
-@dataclass(frozen=True)
-class Forwarding:
+class Forwarding(Record):
     """The host CPUs on which what arrives for a guest is worked off by the host's kernel, and by what `means`.
 
     No CPUs, for this `reason`: those of the kernel's choice where there are `means`, without them the sender's.
@@ -45,8 +44,7 @@ class Forwarding:
         return self.means is not None
 
 
-@dataclass(frozen=True)
-class AgentClock:
+class AgentClock(Record):
     """When the agent began and said that it is ready, by the clocks of the kernel that it runs on, in ns."""
 
     started_monotonic_ns: int
@@ -54,8 +52,7 @@ class AgentClock:
     ready_monotonic_ns: int
 
 
-@dataclass(frozen=True)
-class LimitsSeen:
+class LimitsSeen(Record):
     """The tightest limits on the guest's process by cgroups, read on the host: bytes, and CPUs.
 
     `own`: what the files of its own group held of limits that its platform's parameters asked for, by file's name.
@@ -63,11 +60,10 @@ class LimitsSeen:
 
     memory_bytes: int | None
     cpu_quota: float | None
-    own: dict[str, str] = field(default_factory=dict)
+    own: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessMemory(Slotted):
+class ProcessMemory(Record):
     """Memory of one process on the host, in bytes; `pss`: shared pages count in proportion."""
 
     pid: int
@@ -82,8 +78,7 @@ class ProcessMemory(Slotted):
     page_tables_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FootprintRecord(Slotted):
+class FootprintRecord(Record):
     """What a guest holds of the host's memory: `idle` when it is ready, `after-work` at its block's end.
 
     `shared`: processes that serve several guests, by name. `charged_bytes`: by its cgroup, where it has one below the
@@ -101,8 +96,7 @@ class FootprintRecord(Slotted):
     files_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessTime(Slotted):
+class ProcessTime(Record):
     """CPU time of one process so far, in ns. `cpu_ns` is exact and its own; `children` are those that were reaped."""
 
     pid: int
@@ -115,8 +109,7 @@ class ProcessTime(Slotted):
     children_system_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class CpuReading(Slotted):
+class CpuReading(Record):
     """CPU time of all processes of a guest so far, and of those that it shares with others."""
 
     monotonic_ns: int
@@ -124,16 +117,14 @@ class CpuReading(Slotted):
     shared: dict[str, tuple[ProcessTime, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class CpuSpan(Slotted):
+class CpuSpan(Record):
     """Two readings around something."""
 
     before: CpuReading
     after: CpuReading
 
 
-@dataclass(frozen=True, slots=True)
-class HostCpu(Slotted):
+class HostCpu(Record):
     """CPU time around a trial; `after` None: the guest was lost in it.
 
     `measured`: around each request in it whose answer is what is measured.
@@ -144,16 +135,14 @@ class HostCpu(Slotted):
     measured: tuple[CpuSpan, ...] = ()
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Record):
     """When a consolidation series was to end: so many bytes of the host's memory gone, or so many guests."""
 
     memory_bytes: int
     guests: int
 
 
-@dataclass(frozen=True)
-class ConsolidationRecord:
+class ConsolidationRecord(Record):
     """One step of a consolidation series: a guest was to be started beside those that idle already.
 
     `guests`: how many ran after the step. `available_bytes`: the host's, before and after. `processes_bytes`: PSS and

@@ -55,13 +55,12 @@ def encode(record: Mapping[str, object]) -> bytes:
         ) from error
 
 
-def append(path: Path, record: Mapping[str, object], root: Path | None = None) -> None:
-    """Append one record and make it durable; when that fails, cut the partial line off again.
+def append(path: Path, line: bytes, root: Path | None = None) -> None:
+    """Append one line and make it durable; when that fails, cut the partial line off again.
 
     A disk may fail so that this cannot be either. Then the next record takes the partial line's place.
     Raises StorageError naming the file and the cause (for example: no space left on device).
     """
-    line = encode(record)
     try:
         with place(path, root) as at:
             descriptor = open_appended(at)

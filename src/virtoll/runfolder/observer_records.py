@@ -1,12 +1,9 @@
-"""Records of what the instrument itself used, as frozen dataclasses (docs/run-folder.md): raw readings."""
+"""Records of what the instrument itself used (docs/run-folder.md): raw readings."""
 
-from dataclasses import dataclass
-
-from virtoll.runfolder.slotted import Slotted
+from virtoll.runfolder.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class ObserverReading(Slotted):
+class ObserverReading(Record):
     """CPU time so far (user and system, ns) at one moment of the monotonic clock.
 
     `controller_cpu_ns`: all threads of the controller. `children_cpu_ns`: programs that it started and that ended.
@@ -19,16 +16,14 @@ class ObserverReading(Slotted):
     agents_cpu_ns: dict[str, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Observed(Slotted):
+class Observed(Record):
     """Two readings around something."""
 
     before: ObserverReading
     after: ObserverReading
 
 
-@dataclass(frozen=True, slots=True)
-class ObserverCost(Slotted):
+class ObserverCost(Record):
     """Readings around a whole trial, and around each request in it whose answer is what is measured.
 
     `counters`: whether hops and the guest's processes were read around the latter.

@@ -19,7 +19,6 @@ import re
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -27,6 +26,7 @@ from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.overview import created_ns
 from virtoll.runfolder.plain import MOST_PARTS, entries, reader
+from virtoll.runfolder.record import Record
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import UNDER_WAY, is_of_the_report
 from virtoll.runfolder.taken_over import WRITER
@@ -48,16 +48,14 @@ _PATH_BYTES: Final = 1024  # a quarter of Linux's PATH_MAX: the folder's own pat
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")  # a run's name that can be a folder's
 
 
-@dataclass(frozen=True)
-class PackedFile:
+class PackedFile(Record):
     """One file of a packed run: its size in bytes, and its SHA-256 in hex."""
 
     bytes: int
     sha256: str
 
 
-@dataclass(frozen=True)
-class Pack:
+class Pack(Record):
     """The list in front of a packed run.
 
     `run` is the folder that the files are in, by their paths below it. `anonymised`: which Virtoll replaced the names
@@ -183,7 +181,7 @@ def _write(folder: Path, listed: Pack, output: Path) -> None:
 
 def _members(folder: Path, listed: Pack) -> Iterator[tuple[str, Path | bytes]]:
     """Name and source of each member in order: the list, then the run's folder."""
-    yield LIST, jsonlines.encode(asdict(listed))
+    yield LIST, jsonlines.encode(listed.to_json())
     yield listed.run, folder
     for name in sorted({*listed.files, *listed.folders}):
         yield f"{listed.run}/{name}", folder / name

@@ -1,14 +1,12 @@
 """The parameters of workloads: a run has few sets of them, in thousands of records. Equal sets read are one object.
 
-Main type: `Parameters`, what a record's field holds; `SharedParameters` is what is read from a run folder.
+Main type: `SharedParameters`. Main function: `shared`, by which records with parameters have it.
 """
 
 import json
 import marshal
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-from pydantic import AfterValidator
+from typing import Any
 
 _MOST = 4096
 _KNOWN: dict[bytes, "SharedParameters"] = {}
@@ -27,16 +25,16 @@ def canonical_text(parameters: Mapping[str, Any]) -> str:
     return json.dumps(parameters, sort_keys=True, ensure_ascii=False)
 
 
-def _shared(parameters: dict[str, Any]) -> dict[str, Any]:
+def shared(parameters: dict[str, Any]) -> SharedParameters:
+    """The one object for this set of parameters."""
+    if isinstance(parameters, SharedParameters):
+        return parameters
     # Of what JSON holds, equal bytes are of equal sets with equal types (1, 1.0 and True are not alike).
     written = marshal.dumps(parameters, 2)  # version 2 knows no references, which would tell equal sets apart
-    shared = _KNOWN.get(written)
-    if shared is None:
+    known = _KNOWN.get(written)
+    if known is None:
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
-        shared = _KNOWN[written] = SharedParameters(parameters)
-        shared.canonical = canonical_text(parameters)
-    return shared
-
-
-Parameters = Annotated[dict[str, Any], AfterValidator(_shared)]
+        known = _KNOWN[written] = SharedParameters(parameters)
+        known.canonical = canonical_text(parameters)
+    return known

@@ -1,4 +1,4 @@
-"""The records of a run folder as frozen dataclasses, field by field as docs/run-folder.md gives them.
+"""The records of a run folder, field by field as docs/run-folder.md gives them.
 
 Raw integers with the unit in the name; what does not apply is None, never zero. No behaviour lives here but the one
 formula of a duration: reading, writing and checking are in `store`.
@@ -6,27 +6,27 @@ formula of a duration: reading, writing and checking are in `store`.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+import msgspec
+from msgspec.structs import force_setattr
 
 from virtoll.runfolder import free_form
 from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, Moment, PartRecord
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
+from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, HostProcess, LimitsSeen
 from virtoll.runfolder.observer_records import ObserverCost
-from virtoll.runfolder.parameters import Parameters
+from virtoll.runfolder.parameters import shared
+from virtoll.runfolder.record import Record
 from virtoll.runfolder.scale import ScalePoint
-from virtoll.runfolder.slotted import Slotted
-from virtoll.runfolder.traffic_records import Answered, Point
+from virtoll.runfolder.traffic_records import Point
 
 Status = Literal["ok", "invalid", "failed", "skipped"]
 RunState = Literal["running", "interrupted", "complete"]
 
 
-@dataclass(frozen=True)
-class PlatformEntry:
+class PlatformEntry(Record):
     """One platform of the experiment, available or not.
 
     `host`: where its guests live, in words; `caveat`: what all that is measured there is marked with, None for a host
@@ -49,8 +49,7 @@ class PlatformEntry:
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class MetricRecord:
+class MetricRecord(Record):
     """How the value of a workload's trial is read.
 
     `marks`: the duration in ns; `points`: the maximum rate in frames/s; `cpu_points`: the CPU time of a frame in ns;
@@ -68,23 +67,24 @@ class MetricRecord:
     primary: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTrial(Slotted):
+class PlannedTrial(Record):
     """One trial of the plan, fixed before the first guest starts; from `round` on as in `TrialRecord`."""
 
     trial: int
     block: int
     platform: str
     workload: str
-    parameters: Parameters
+    parameters: dict[str, Any]
     round: int = 0
     warm_up: bool = False
     condition: Condition | None = None
     scale: ScalePoint | None = None
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "parameters", shared(self.parameters))
 
-@dataclass(frozen=True)
-class PlanRecord:
+
+class PlanRecord(Record):
     """The plan: seed and trials in the order in which they were to be run."""
 
     seed: int
@@ -92,8 +92,7 @@ class PlanRecord:
     trials: tuple[PlannedTrial, ...]
 
 
-@dataclass(frozen=True)
-class ExtensionRecord:
+class ExtensionRecord(Record):
     """That blocks were added to a finished run: how many it had before, when, and by which command."""
 
     blocks: int
@@ -101,8 +100,7 @@ class ExtensionRecord:
     command: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class AgainstRecord:
+class AgainstRecord(Record):
     """Two builds or settings that were measured in one run, side by side in its rounds.
 
     `settings`: as they were asked for, paths absolute. `pairs`: the label of each platform as it is (A), and of the
@@ -115,15 +113,13 @@ class AgainstRecord:
     programs: dict[str, dict[str, str]]
 
 
-@dataclass(frozen=True)
-class AnonymisedRecord:
+class AnonymisedRecord(Record):
     """That names of hosts, users and places were replaced by stand-ins, and by which Virtoll."""
 
     virtoll: str
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Record):
     """What a run is: written before the first guest starts, and replaced where the run is extended.
 
     `part`: the run has some blocks of a campaign. `merged` and `hosts`: it was made of such parts.
@@ -134,17 +130,17 @@ class Manifest:
     run: str
     created_realtime_ns: Moment
     virtoll: str
-    experiment: Annotated[dict[str, Any], AfterValidator(free_form.experiment)]
+    experiment: dict[str, Any]
     command: tuple[str, ...]
     baseline: str | None
     control: str | None
     platforms: tuple[PlatformEntry, ...]
     metrics: tuple[MetricRecord, ...]
     plan: PlanRecord
-    host: Annotated[dict[str, Any], AfterValidator(free_form.host)]
-    image: Annotated[dict[str, Any], AfterValidator(free_form.image)] | None
+    host: dict[str, Any]
+    image: dict[str, Any] | None
     agent: dict[str, Any] | None
-    pinning: Annotated[dict[str, Any], AfterValidator(free_form.pinning)] | None
+    pinning: dict[str, Any] | None
     testbed: dict[str, Any] | None = None
     nested: dict[str, Any] | None = None
     extensions: tuple[ExtensionRecord, ...] = ()
@@ -155,17 +151,21 @@ class Manifest:
     anonymised: AnonymisedRecord | None = None
     nodes: dict[str, str] | None = None
 
+    def __post_init__(self) -> None:
+        free_form.check("experiment", self.experiment, free_form.Experiment)
+        free_form.check("host", self.host, free_form.Host)
+        free_form.check("image", self.image, free_form.Image)
+        free_form.check("pinning", self.pinning, free_form.Pinning)
 
-@dataclass(frozen=True, slots=True)
-class Marks(Slotted):
+
+class Marks(Record):
     """Start and end of a job on the outside clock, in ns."""
 
     start_ns: int
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class GuestClock(Slotted):
+class GuestClock(Record):
     """The same job on the guest's own clocks, in ns; `pause_ns`: from the start mark to the job, 0 in older records."""
 
     start_monotonic_ns: int
@@ -182,8 +182,7 @@ class GuestClock(Slotted):
         return self.end_monotonic_ns - self.start_monotonic_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Clock(Answered):
+class Clock(Record):
     """The timekeeper's readings of one trial; `realtime_step_ns`: the outside clock's step between the marks.
 
     `error_estimate_ns`: of the duration (docs/run-folder.md).
@@ -235,32 +234,32 @@ def start_skew_ns(clocks: Sequence[Clock | None]) -> int | None:
     return max(known) - min(known) if known and len(known) == len(begun) else None
 
 
-@dataclass(frozen=True)
-class SizingRun:
+class SizingRun(Record):
     """One run of the host, of so many repeats of a workload's job."""
 
     repeats: int
     clock: Clock
 
 
-@dataclass(frozen=True)
-class SizingRecord:
+class SizingRecord(Record):
     """How often a workload's job runs between its marks in this run, and the host's runs that say so, in order.
 
     `reason`: why the host could not run it, and `repeats` is 1.
     """
 
     workload: str
-    parameters: Parameters
+    parameters: dict[str, Any]
     platform: str
     boot: str | None
     repeats: int
     runs: tuple[SizingRun, ...]
     reason: str | None
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "parameters", shared(self.parameters))
 
-@dataclass(frozen=True, slots=True)
-class Check(Answered):
+
+class Check(Record):
     """The check value of a job: a fast wrong answer shows here."""
 
     value: Any
@@ -268,8 +267,7 @@ class Check(Answered):
     ok: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GuestRun(Slotted):
+class GuestRun(Record):
     """What one of several guests did that were measured at once: as a trial's own record has it of one guest."""
 
     boot: str
@@ -280,8 +278,7 @@ class GuestRun(Slotted):
     host_cpu: HostCpu | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRecord(Answered):
+class TrialRecord(Record):
     """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
@@ -296,7 +293,7 @@ class TrialRecord(Answered):
     block: int
     platform: str
     workload: str
-    parameters: Parameters
+    parameters: dict[str, Any]
     boot: str | None
     attempt: int
     status: Status
@@ -313,7 +310,7 @@ class TrialRecord(Answered):
     caveat: str | None = None
     round: int = 0
     warm_up: bool = False
-    repeats: Annotated[int, Field(ge=1)] = 1
+    repeats: Annotated[int, msgspec.Meta(ge=1)] = 1
     cpu_points: tuple[Point, ...] | None = None
     observer: ObserverCost | None = None
     condition: Condition | None = None
@@ -321,9 +318,11 @@ class TrialRecord(Answered):
     scale: ScalePoint | None = None
     members: tuple[GuestRun, ...] = ()
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "parameters", shared(self.parameters))
 
-@dataclass(frozen=True)
-class Requested:
+
+class Requested(Record):
     """What a guest was to be: host CPUs that it is pinned to, quota in CPUs, MAC addresses of its own links.
 
     `cpu_weight`, `disk` (its number) and the bytes per second that it reads of it at most, and as many that it writes:
@@ -340,8 +339,7 @@ class Requested:
     disk_bytes_per_second: int | None = None
 
 
-@dataclass(frozen=True)
-class BootRecord:
+class BootRecord(Record):
     """One start of a guest, with the facts measured inside it; `host` and `caveat` as in `PlatformEntry`.
 
     `instance`: 0 for the platform's guest, from 1 for those co-located with it and for its neighbours. `scale`: how
@@ -359,7 +357,7 @@ class BootRecord:
     reason: str | None
     spawn_monotonic_ns: int | None
     ready_monotonic_ns: int | None
-    facts: Annotated[dict[str, Any], AfterValidator(free_form.facts)] | None
+    facts: Facts | None
     requested: Requested | None
     mismatches: tuple[str, ...]
     attachment: str | None
@@ -377,8 +375,7 @@ class BootRecord:
     host_process: HostProcess | None = None
 
 
-@dataclass(frozen=True)
-class CommandRecord:
+class CommandRecord(Record):
     """One command line that was executed; `exit` None: it did not end."""
 
     realtime_ns: Moment
@@ -394,8 +391,7 @@ LAB_MESSAGE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pressure(Slotted):
+class Pressure(Record):
     """Pressure stall totals since the host's boot, in microseconds."""
 
     cpu_some_us: int | None
@@ -403,8 +399,7 @@ class Pressure(Slotted):
     io_some_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FitnessRecord(Slotted):
+class FitnessRecord(Record):
     """The host's state between trials; counters are cumulative since the host's boot."""
 
     monotonic_ns: int
@@ -424,8 +419,7 @@ class FitnessRecord(Slotted):
     memory_available_bytes: int | None
 
 
-@dataclass(frozen=True)
-class LookRecord:
+class LookRecord(Record):
     """One look at a run that goes on until all is decided, after so many blocks, at the level that was kept for it.
 
     `undecided`: the primary comparisons without a verdict, in words; `ended`: the run ended with it.
@@ -437,8 +431,7 @@ class LookRecord:
     ended: bool
 
 
-@dataclass(frozen=True)
-class State:
+class State(Record):
     """Whether the run is at its end."""
 
     state: RunState

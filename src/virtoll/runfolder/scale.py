@@ -6,16 +6,14 @@ guests at the same time, and the host's memory around it). What each guest did i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from virtoll.runfolder.slotted import Slotted
+from virtoll.runfolder.record import Record
 
 MOST_GUESTS: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class ScalePoint(Slotted):
+class ScalePoint(Record):
     """So many guests at once, each with so many virtual CPUs and bytes of memory."""
 
     guests: int
@@ -32,8 +30,7 @@ class ScalePoint(Slotted):
         return f"guest {number} of {self.guests}" if self.guests > 1 else "its guest"
 
 
-@dataclass(frozen=True)
-class GroupRecord:
+class GroupRecord(Record):
     """Guests of one platform that were started at the same time: when, which boots, and the host's memory.
 
     `began_monotonic_ns`: before the first start was asked for; `up_monotonic_ns`: when the last of them could be used,

@@ -1,8 +1,8 @@
 """The JSON Schema of a run folder's records, from the types that write and read them (docs/run-folder.md).
 
 Main function: ``run_folder_schema``. Each file has a definition of its name: of a ``.jsonl`` file it is that of a line.
-The schema itself is of the folder as an object, whose keys are the files and whose ``.jsonl`` files are lists. Keys
-that no type knows are allowed, as readers allow them. Pure.
+The schema itself is of the folder as an object, whose keys are the files and whose ``.jsonl`` files are lists.
+Pure.
 """
 
 from __future__ import annotations
@@ -11,48 +11,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-from pydantic.json_schema import JsonSchemaMode
+import msgspec
 
-from virtoll.runfolder import conditions, explain_records, guest_records, records, scale, traffic_records
-from virtoll.runfolder.store import FORMAT
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.records import Manifest, State
+from virtoll.runfolder.store import FORMAT, LINES
 
 Schema = dict[str, Any]
 
 SCHEMA_FILE: Final = Path(__file__).with_name("run-folder.schema.json")
 """The schema of this Virtoll's run folders, which the package carries ('make tables' writes it)."""
 
-FILES: Final[Mapping[str, type[Any]]] = {
-    "manifest.json": records.Manifest,
-    "state.json": records.State,
-    "trials.jsonl": records.TrialRecord,
-    "boots.jsonl": records.BootRecord,
-    "commands.jsonl": records.CommandRecord,
-    "fitness.jsonl": records.FitnessRecord,
-    "calibration.jsonl": traffic_records.CalibrationRecord,
-    "footprints.jsonl": guest_records.FootprintRecord,
-    "sizing.jsonl": records.SizingRecord,
-    "looks.jsonl": records.LookRecord,
-    "maxima.jsonl": conditions.MaximumRecord,
-    "groups.jsonl": scale.GroupRecord,
-    "consolidation.jsonl": guest_records.ConsolidationRecord,
-    "observed.jsonl": explain_records.ObservedTrial,
-}
-"""What a file holds, or each line of it; ``observed.jsonl`` is in ``explain/``."""
+FILES: Final[Mapping[str, type[Record]]] = {"manifest.json": Manifest, "state.json": State, **LINES}
+"""What a file holds, or each of its lines."""
 
 _DEFINITIONS: Final = "#/definitions/"
-_MODE: Final[JsonSchemaMode] = "validation"
 
 
 def run_folder_schema() -> Schema:
     """The schema of all files, of draft 2020-12, which knows lists with a type for each place."""
-    kinds = {kind.__name__: kind for kind in FILES.values()}
-    schemas, whole = TypeAdapter.json_schemas(
-        [(name, _MODE, TypeAdapter(kind)) for name, kind in kinds.items()], ref_template=f"{_DEFINITIONS}{{model}}"
-    )
-    definitions = dict(whole["$defs"])
-    for name in kinds:
-        definitions.setdefault(name, schemas[name, _MODE])
+    kinds = tuple(FILES.values())
+    _, definitions = msgspec.json.schema_components(kinds, ref_template=f"{_DEFINITIONS}{{name}}")
     definitions |= {file: {"$ref": f"{_DEFINITIONS}{kind.__name__}"} for file, kind in FILES.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -70,7 +49,7 @@ def _content(file: str) -> Schema:
 
 
 def _plain(node: Any) -> Any:
-    """A part without pydantic's titles, which say each key once more."""
+    """A part without titles, which say each key once more."""
     if isinstance(node, list):
         return [_plain(part) for part in node]
     if not isinstance(node, dict):

@@ -4,151 +4,94 @@ Main types: `RunFolder` (create, append, read back, resume) and the frozen recor
 `BootRecord`, `CommandRecord`, `FitnessRecord`, `CalibrationRecord`, `FootprintRecord`, `ConsolidationRecord`,
 `SizingRecord`, `MaximumRecord`, `GroupRecord`, `LookRecord`, `ObservedTrial`, `State`.
 
-**Appends take the frozen dataclasses that reads give.** A record's JSON is read back before it is written. A value that
-its field does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
-What an agent reported without a field for it is kept beside the fields (`traffic_records.Answered`), stored, and
-ignored.
-
-The records are imported where one is read or written: a plan is made without them, and there are many.
+**Appends take the records that reads give.** A record's JSON is read back before it is written. A value that its field
+does not take raises `RunFolderError`, and nothing is written. So a folder that could be written can be read.
 
 It must not round, subtract or drop anything, and must not import what measures or what analyses.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.runfolder import jsonlines
+from virtoll.runfolder.conditions import MaximumRecord
 from virtoll.runfolder.damage import note_read
+from virtoll.runfolder.explain_records import ObservedTrial
+from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.opened import MOST_BYTES, read_whole
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.records import (
+    BootRecord,
+    CommandRecord,
+    FitnessRecord,
+    LookRecord,
+    Manifest,
+    RunState,
+    SizingRecord,
+    State,
+    TrialRecord,
+)
+from virtoll.runfolder.scale import GroupRecord
 from virtoll.runfolder.sums import EXPLANATIONS, remove_sums, write_sums
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.campaign_records import ArrayRecord, CampaignRecord, SubmissionRecord
-    from virtoll.runfolder.conditions import MaximumRecord, NeighbourRecord
-    from virtoll.runfolder.explain_records import ObservedTrial
-    from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
-    from virtoll.runfolder.records import (
-        BootRecord,
-        Check,
-        Clock,
-        CommandRecord,
-        FitnessRecord,
-        LookRecord,
-        Manifest,
-        MetricRecord,
-        RunState,
-        SizingRecord,
-        State,
-        TrialRecord,
-    )
-    from virtoll.runfolder.scale import GroupRecord
-    from virtoll.runfolder.traffic_records import CalibrationRecord, Point
+from virtoll.runfolder.traffic_records import CalibrationRecord
 
 FORMAT = 2
 
-JsonObject = Mapping[str, object]
 FINISHED: frozenset[str] = frozenset({"ok", "invalid", "failed", "skipped"})
+R = TypeVar("R", bound=Record)
+LINES: Final[Mapping[str, type[Record]]] = {
+    "trials.jsonl": TrialRecord,
+    "boots.jsonl": BootRecord,
+    "commands.jsonl": CommandRecord,
+    "fitness.jsonl": FitnessRecord,
+    "calibration.jsonl": CalibrationRecord,
+    "footprints.jsonl": FootprintRecord,
+    "consolidation.jsonl": ConsolidationRecord,
+    "sizing.jsonl": SizingRecord,
+    "maxima.jsonl": MaximumRecord,
+    "groups.jsonl": GroupRecord,
+    "looks.jsonl": LookRecord,
+    "observed.jsonl": ObservedTrial,
+}
+"""What each line of a file is; ``observed.jsonl`` is in the folder of ``explanations``."""
+_FILES: Final = {kind: file for file, kind in LINES.items()}
 
 
-Record = TypeVar(
-    "Record",
-    "Manifest",
-    "CampaignRecord",
-    "SubmissionRecord",
-    "ArrayRecord",
-    "TrialRecord",
-    "BootRecord",
-    "CommandRecord",
-    "FitnessRecord",
-    "CalibrationRecord",
-    "FootprintRecord",
-    "ConsolidationRecord",
-    "SizingRecord",
-    "MaximumRecord",
-    "NeighbourRecord",
-    "GroupRecord",
-    "LookRecord",
-    "ObservedTrial",
-    "State",
-    "MetricRecord",
-    "Clock",
-    "Check",
-    "Point",
-)
-APPENDED = (
-    "trials",
-    "boots",
-    "commands",
-    "fitness",
-    "calibration",
-    "footprints",
-    "consolidation",
-    "sizing",
-    "maxima",
-    "groups",
-    "looks",
-    "observed",
-)
+@functools.cache
+def _decoder(kind: type[R]) -> msgspec.json.Decoder[R]:
+    return msgspec.json.Decoder(kind)
 
 
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {}  # made at first use: building one takes milliseconds
-
-
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    """The checker of one record type."""
-    if kind.__name__ not in _ADAPTERS:
-        _ADAPTERS[kind.__name__] = TypeAdapter(kind)
-    return _ADAPTERS[kind.__name__]
-
-
-def _parse(kind: type[Record], data: bytes, where: str) -> Record:
+def _parse(kind: type[R], data: bytes, where: str) -> R:
     """One record from JSON, strictly; RunFolderError names the place, the key and the complaint."""
     try:
-        record: Record = _adapter(kind).validate_json(data, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the line"
-        reason = first["msg"].removeprefix("Value error, ")
-        raise RunFolderError(f"{where}: {key}: {reason}. See docs/run-folder.md for the format.") from error
-    except (TypeError, AttributeError) as error:  # a key without a field becomes an attribute, and may be none
-        raise RunFolderError(f"{where}: a key is no name of a value ({error}). Restore the file.") from error
+        record: R = _decoder(kind).decode(data)
+    except (ValueError, RecursionError) as error:  # the first: msgspec's own errors, and bytes that are no UTF-8
+        raise RunFolderError(f"{where}: {error}. See docs/run-folder.md for the format.") from error
     return record
 
 
-def parse_record(kind: type[Record], record: JsonObject) -> Record:
-    """One record, or what a workload gives for a part of one, from plain JSON; checked as an append checks it."""
-    return _parse(kind, jsonlines.encode(record), kind.__name__)
+def _line(record: Record) -> bytes:
+    """A record as a line of JSON; RunFolderError for a value that JSON has not."""
+    try:
+        return jsonlines.encode(msgspec.to_builtins(record))
+    except TypeError as error:
+        raise RunFolderError(
+            f"{type(record).__name__}: {error}. Store plain numbers, text, lists and dicts."
+        ) from error
 
 
-def to_json(record: Record) -> dict[str, object]:
-    """A record as the JSON object that is stored: its fields in their order, then keys that no field declares."""
-    return {name: _plain(value) for name, value in _parts(record).items()}
-
-
-def _plain(value: object) -> object:
-    """A field's value without dataclasses and tuples; `dataclasses.asdict` would lose keys that no field declares."""
-    if value is None or isinstance(value, str | int | float):  # most are, and the other questions take longer
-        return value
-    if is_dataclass(value):
-        return {name: _plain(part) for name, part in _parts(value).items()}
-    if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value
-
-
-def _parts(record: Any) -> dict[str, object]:
-    """Of a dataclass the fields in their order, with or without slots, then keys that no field declares."""
-    return {**{field.name: getattr(record, field.name) for field in fields(record)}, **vars(record)}
+def parse_record(kind: type[R], document: Mapping[str, object]) -> R:
+    """One record from a JSON object that was read elsewhere; checked as an append checks it."""
+    return _parse(kind, jsonlines.encode(document), kind.__name__)
 
 
 class RunFolder:
@@ -163,7 +106,7 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, manifest: Manifest) -> RunFolder:
         """Make a new folder with its manifest and the state `running`; refuses a folder that already holds a run."""
-        content = to_json(manifest)
+        content = manifest.to_json()
         data = jsonlines.encode(content)
         _refuse_other_format(data, path)
         if len(data) > MOST_BYTES // 2:  # it is written with line breaks
@@ -189,8 +132,6 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Open an existing run; RunFolderError when there is none, or its format is not this version's."""
-        from virtoll.runfolder.records import Manifest
-
         try:
             data = read_whole(path / "manifest.json")
         except OSError as error:
@@ -209,59 +150,17 @@ class RunFolder:
 
         The state comes first. Who is killed between both leaves a run without an unfinished trial, which `resume` ends.
         """
-        content = to_json(manifest)
+        content = manifest.to_json()
         parsed = _parse(type(manifest), jsonlines.encode(content), "manifest")
         self.set_state("running", None)
         jsonlines.replace(self.path / "manifest.json", content)
         return RunFolder(self.path, parsed)
 
-    def append_trial(self, record: TrialRecord) -> None:
-        """Store one finished trial durably; raises RunFolderError (not the format) or StorageError (cannot write)."""
-        self._append("trials.jsonl", record)
-
-    def append_boot(self, record: BootRecord) -> None:
-        """Store one guest start; errors as `append_trial`."""
-        self._append("boots.jsonl", record)
-
-    def append_command(self, record: CommandRecord) -> None:
-        """Store one executed command line; errors as `append_trial`."""
-        self._append("commands.jsonl", record)
-
-    def append_fitness(self, record: FitnessRecord) -> None:
-        """Store one sample of the host's state; errors as `append_trial`."""
-        self._append("fitness.jsonl", record)
-
-    def append_calibration(self, record: CalibrationRecord) -> None:
-        """Store one measurement of generator and sink back to back; errors as `append_trial`."""
-        self._append("calibration.jsonl", record)
-
-    def append_footprint(self, record: FootprintRecord) -> None:
-        """Store one reading of what a guest holds of the host's memory; errors as `append_trial`."""
-        self._append("footprints.jsonl", record)
-
-    def append_consolidation(self, record: ConsolidationRecord) -> None:
-        """Store one step of a consolidation series; errors as `append_trial`."""
-        self._append("consolidation.jsonl", record)
-
-    def append_sizing(self, record: SizingRecord) -> None:
-        """Store how often a workload's job runs between its marks; errors as `append_trial`."""
-        self._append("sizing.jsonl", record)
-
-    def append_maximum(self, record: MaximumRecord) -> None:
-        """Store what a guest that forwards as a load forwards at most; errors as `append_trial`."""
-        self._append("maxima.jsonl", record)
-
-    def append_group(self, record: GroupRecord) -> None:
-        """Store the start of several guests at once; errors as `append_trial`."""
-        self._append("groups.jsonl", record)
-
-    def append_look(self, record: LookRecord) -> None:
-        """Store what a look at a run showed that goes on until all is decided; errors as `append_trial`."""
-        self._append("looks.jsonl", record)
-
-    def append_observed(self, record: ObservedTrial) -> None:
-        """Store one trial with observers on, in the folder of `explanations`; errors as `append_trial`."""
-        self._append("observed.jsonl", record)
+    def append(self, record: Record) -> None:
+        """Store one record durably, in the file of its type; RunFolderError (not the format), StorageError."""
+        name, line = _FILES[type(record)], _line(record)
+        _parse(type(record), line, f"{name}, new line")
+        jsonlines.append(self.path / name, line, self.root)
 
     def keep_evidence(self, name: str, files: Mapping[str, bytes]) -> tuple[str, ...]:
         """Store files by their names in evidence/<name>; gives their paths as records name them. No files: no folder.
@@ -298,8 +197,6 @@ class RunFolder:
 
     def state(self) -> State:
         """The run's state; a folder without one was killed before it began: `interrupted`."""
-        from virtoll.runfolder.records import State
-
         try:
             data = read_whole(self.path / "state.json")
         except FileNotFoundError:
@@ -308,11 +205,14 @@ class RunFolder:
             raise RunFolderError(f"cannot read {self.path}/state.json: {error.strerror or error}.") from error
         return _parse(State, data, f"{self.path}/state.json")
 
+    def read(self, kind: type[R]) -> tuple[R, ...]:
+        """Every record of a type, in the order written; RunFolderError names the file and the line."""
+        path = self.path / _FILES[kind]
+        return tuple(_parse(kind, line, f"{path}, line {number}") for number, line in jsonlines.read(path))
+
     def trials(self) -> tuple[TrialRecord, ...]:
         """Every trial record, in the order written; a trial that was repeated is there more than once."""
-        from virtoll.runfolder.records import TrialRecord
-
-        return self._read("trials.jsonl", TrialRecord)
+        return self.read(TrialRecord)
 
     def latest_trials(self) -> tuple[TrialRecord, ...]:
         """The latest record of each trial, by trial number: what analysis uses."""
@@ -321,69 +221,47 @@ class RunFolder:
 
     def boots(self) -> tuple[BootRecord, ...]:
         """Every guest start, in the order written."""
-        from virtoll.runfolder.records import BootRecord
-
-        return self._read("boots.jsonl", BootRecord)
+        return self.read(BootRecord)
 
     def commands(self) -> tuple[CommandRecord, ...]:
         """Every executed command line, in the order written."""
-        from virtoll.runfolder.records import CommandRecord
-
-        return self._read("commands.jsonl", CommandRecord)
+        return self.read(CommandRecord)
 
     def fitness(self) -> tuple[FitnessRecord, ...]:
         """Every sample of the host's state, in the order written."""
-        from virtoll.runfolder.records import FitnessRecord
-
-        return self._read("fitness.jsonl", FitnessRecord)
+        return self.read(FitnessRecord)
 
     def calibrations(self) -> tuple[CalibrationRecord, ...]:
         """Every calibration, in the order written; none in a run without traffic."""
-        from virtoll.runfolder.traffic_records import CalibrationRecord
-
-        return self._read("calibration.jsonl", CalibrationRecord)
+        return self.read(CalibrationRecord)
 
     def footprints(self) -> tuple[FootprintRecord, ...]:
         """Every reading of a guest's memory, in the order written."""
-        from virtoll.runfolder.guest_records import FootprintRecord
-
-        return self._read("footprints.jsonl", FootprintRecord)
+        return self.read(FootprintRecord)
 
     def consolidation(self) -> tuple[ConsolidationRecord, ...]:
         """Every step of the consolidation series, in the order written; none in a run of another scenario."""
-        from virtoll.runfolder.guest_records import ConsolidationRecord
-
-        return self._read("consolidation.jsonl", ConsolidationRecord)
+        return self.read(ConsolidationRecord)
 
     def sizings(self) -> tuple[SizingRecord, ...]:
         """The size of each workload's job, in the order written; none where no job is repeated."""
-        from virtoll.runfolder.records import SizingRecord
-
-        return self._read("sizing.jsonl", SizingRecord)
+        return self.read(SizingRecord)
 
     def maxima(self) -> tuple[MaximumRecord, ...]:
         """What guests that forward as a load forward at most, in the order written; none in other scenarios."""
-        from virtoll.runfolder.conditions import MaximumRecord
-
-        return self._read("maxima.jsonl", MaximumRecord)
+        return self.read(MaximumRecord)
 
     def groups(self) -> tuple[GroupRecord, ...]:
         """Every start of several guests at once, in the order written; none in other scenarios."""
-        from virtoll.runfolder.scale import GroupRecord
-
-        return self._read("groups.jsonl", GroupRecord)
+        return self.read(GroupRecord)
 
     def looks(self) -> tuple[LookRecord, ...]:
         """The looks at a run that goes on until all is decided, in order; none in any other."""
-        from virtoll.runfolder.records import LookRecord
-
-        return self._read("looks.jsonl", LookRecord)
+        return self.read(LookRecord)
 
     def observed(self) -> tuple[ObservedTrial, ...]:
         """Every trial with observers on, in the order written; of the folder of `explanations` alone."""
-        from virtoll.runfolder.explain_records import ObservedTrial
-
-        return self._read("observed.jsonl", ObservedTrial)
+        return self.read(ObservedTrial)
 
     def read_every_record(self) -> None:
         """Read all of it, also the explanations; RunFolderError with file and line where that cannot be.
@@ -392,12 +270,8 @@ class RunFolder:
         """
         for folder in (self, self.explanations):
             folder.state()
-            for records in (
-                *(folder.trials, folder.boots, folder.commands, folder.fitness, folder.calibrations),
-                *(folder.footprints, folder.consolidation, folder.sizings, folder.maxima, folder.groups),
-                *(folder.looks, folder.observed),
-            ):
-                records()
+            for kind in LINES.values():
+                folder.read(kind)
 
     @property
     def explanations(self) -> RunFolder:
@@ -418,17 +292,8 @@ class RunFolder:
         """
         for name in ("manifest.json", "state.json"):
             jsonlines.remove(self.path / f"{name}.new", self.root)
-        cut = {f"{name}.jsonl": jsonlines.repair(self.path / f"{name}.jsonl", self.root) for name in APPENDED}
+        cut = {name: jsonlines.repair(self.path / name, self.root) for name in LINES}
         return {name: count for name, count in cut.items() if count}
-
-    def _append(self, name: str, record: Record) -> None:
-        line = to_json(record)
-        _parse(type(record), jsonlines.encode(line), f"{name}, new line")
-        jsonlines.append(self.path / name, line, self.root)
-
-    def _read(self, name: str, kind: type[Record]) -> tuple[Record, ...]:
-        path = self.path / name
-        return tuple(_parse(kind, line, f"{path}, line {number}") for number, line in jsonlines.read(path))
 
 
 _LABEL_LETTERS = 1000  # an experiment's label has 63 at most, and one of many factors' values some more
@@ -450,9 +315,8 @@ def _refuse_unknown_platforms(manifest: Manifest, where: str) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _Head:
-    """Of a manifest what is asked first; the plan of thousands of trials is not made for it."""
+class _Head(msgspec.Struct):
+    """The key of a manifest that is read first; the plan of thousands of trials is not made for it."""
 
     format: Any = None
 
@@ -460,8 +324,8 @@ class _Head:
 def _refuse_other_format(manifest: bytes, path: Path) -> None:
     """One clear sentence for a manifest of another format version, before its keys are looked at."""
     try:
-        number = TypeAdapter(_Head).validate_json(manifest).format
-    except ValidationError as error:
+        number = msgspec.json.decode(manifest.decode(), type=_Head).format
+    except (ValueError, RecursionError) as error:
         raise RunFolderError(
             f"{path}/manifest.json is not a JSON object: the folder is damaged, restore it."
         ) from error

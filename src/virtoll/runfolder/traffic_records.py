@@ -1,62 +1,52 @@
-"""Records of traffic: one point of a sweep with the counters of every hop, and calibrations, as frozen dataclasses.
+"""Records of traffic: one point of a sweep with the counters of every hop, and calibrations.
 
 Field by field as docs/run-folder.md gives them. What an agent did not report is None, never zero. No behaviour
 lives here.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+import msgspec
+from msgspec.structs import force_setattr
 
 from virtoll.runfolder.campaign_records import Moment
-from virtoll.runfolder.parameters import Parameters
-from virtoll.runfolder.slotted import Slotted
+from virtoll.runfolder.parameters import shared
+from virtoll.runfolder.record import Record
+
+Buckets = tuple[tuple[int, int], ...]
+"""A histogram: the largest value of each bucket, and its count."""
 
 
-class Answered(Slotted):
-    """Base of what is made from an agent's answer: keys without a field are kept too, there and in all below it.
-
-    They are attributes that no field declares; `store.to_json` writes them.
-    """
-
-    __slots__ = ()
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="allow")
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution(Slotted):
+class Distribution(Record):
     """Times in ns; `coefficient_of_variation` (gaps only) is standard deviation over mean.
 
-    `histogram`: the buckets that are not empty, as (largest value in it, count).
+    `histogram`: the buckets that are not empty, where they were requested.
     """
 
     count: int
-    minimum: int | None = None
-    maximum: int | None = None
-    mean: float | None = None
+    minimum: int
+    maximum: int
+    mean: float
+    p50: int
+    p90: int
+    p99: int
+    p999: int
     p1: int | None = None
-    p50: int | None = None
-    p90: int | None = None
-    p99: int | None = None
-    p999: int | None = None
     coefficient_of_variation: float | None = None
-    histogram: tuple[tuple[int, int], ...] | None = None
+    histogram: Buckets | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DelayVariation(Slotted):
+class DelayVariation(Record):
     """Delay above the smallest one, ns (RFC 5481, PDV)."""
 
-    p50: int | None = None
-    p90: int | None = None
-    p99: int | None = None
-    p999: int | None = None
-    maximum: int | None = None
+    p50: int
+    p90: int
+    p99: int
+    p999: int
+    maximum: int
 
 
-@dataclass(frozen=True, slots=True)
-class SourceCounts(Slotted):
+class SourceCounts(Record):
     """Frames of one traffic source; `offered + unsent == intended`."""
 
     source: int
@@ -75,10 +65,11 @@ class SourceCounts(Slotted):
     last_sent_monotonic_ns: int | None = None
     gap_ns: Distribution | None = None
     cpu_ns: int | None = None
+    interface: str | None = None
+    thread: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SmallCounts(Slotted):
+class SmallCounts(Record):
     """Counts of small numbers: `histogram` as (largest value in the bucket, frames), below 64 exact, above by octave.
 
     `unknown_frames`: reordered frames whose number is not known, since the sink's memory is bounded.
@@ -87,29 +78,26 @@ class SmallCounts(Slotted):
     count: int
     sum: int
     maximum: int
-    histogram: tuple[tuple[int, int], ...]
+    histogram: Buckets
     unknown_frames: int
 
 
-@dataclass(frozen=True, slots=True)
-class LateTime(Slotted):
+class LateTime(Record):
     """Late times of reordered frames (RFC 4737, 4.3), ns; their count is that of the extents."""
 
     sum: int
     maximum: int
 
 
-@dataclass(frozen=True, slots=True)
-class Density(Slotted):
+class Density(Record):
     """RFC 5236: frames by displacement (RD) or by frames in the buffer (RBD); `beyond_frames` are in no bucket."""
 
     threshold_frames: int
-    histogram: tuple[tuple[int, int], ...]
+    histogram: Buckets
     beyond_frames: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reordering(Slotted):
+class Reordering(Record):
     """The order in which one source's frames arrived; RFC 5236's densities are None where the sink has them not."""
 
     extent_frames: SmallCounts
@@ -119,8 +107,7 @@ class Reordering(Slotted):
     buffer_occupancy: Density | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SinkCounts(Slotted):
+class SinkCounts(Record):
     """Frames of one source at the sink; `forwarded + lost == offered`."""
 
     source: int
@@ -132,11 +119,11 @@ class SinkCounts(Slotted):
     last_received_monotonic_ns: int | None
     delay_ns: Distribution | None = None
     packet_delay_variation_ns: DelayVariation | None = None
+    inter_packet_delay_variation_ns: Distribution | None = None
     reordering: Reordering | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sink(Slotted):
+class Sink(Record):
     """What the sink saw in one traffic trial; `seen_frames`: all frames that it read, its own or not.
 
     `delay_reason`: why no delay could be reported, where that is not for want of frames. `forged_frames` say that they
@@ -154,10 +141,10 @@ class Sink(Slotted):
     delay_reason: str | None = None
     forged_frames: int | None = None
     tag_bits: int | None = None
+    captured_frames: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Processor(Slotted):
+class Processor(Record):
     """What one host CPU did during a point, ns, to 10 ms."""
 
     cpu: int
@@ -171,8 +158,7 @@ class Processor(Slotted):
     steal_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessorIdle(Slotted):
+class ProcessorIdle(Record):
     """How long one host CPU was idle, of the time between two readings on that CPU; ns.
 
     `means`: `timer_list` is exact, in ns; `cpuidle` exact, in µs; `stat` in steps of 10 ms, and sampled on kernels with
@@ -190,28 +176,30 @@ class ProcessorIdle(Slotted):
         return self.between_ns - self.idle_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Cpu(Slotted):
-    """CPU time of generator and sink, and what the host's CPUs did meanwhile; `idle`: of those that were asked for."""
+class Cpu(Record):
+    """CPU time of generator and sink, and what the host's CPUs did meanwhile; `idle`: of those that were requested.
 
-    generator_user_ns: int
-    generator_system_ns: int
-    sink_user_ns: int
-    sink_system_ns: int
+    Each half of a trial by two agents reports its own part.
+    """
+
+    generator_user_ns: int | None = None
+    generator_system_ns: int | None = None
+    sink_user_ns: int | None = None
+    sink_system_ns: int | None = None
     generator_cpu_ns: int | None = None
     generator_cores: tuple[int | None, ...] | None = None
     sink_cpu_ns: int | None = None
     sink_core: int | None = None
     sink_ran_on: tuple[int, ...] | None = None
     processors: tuple[Processor, ...] | None = None
+    sink_processors: tuple[Processor, ...] | None = None
     idle: tuple[ProcessorIdle, ...] | None = None
 
 
 HopRole = Literal["generator", "entry", "port-in", "guest-in", "guest-out", "port-out", "exit", "sink"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hop(Slotted):
+class Hop(Record):
     """One interface on the way, with its counters before and after the point.
 
     `source` is None for what all sources share; in both directions, or with an egress link each, every source has hops
@@ -220,7 +208,7 @@ class Hop(Slotted):
     """
 
     role: HopRole
-    where: Literal["peer", "peer-1", "peer-2", "sink", "sink-1", "sink-2", "lab", "guest"]
+    where: Annotated[str, msgspec.Meta(pattern="^((peer|sink)(-[0-9]+)?|lab|guest)$")]
     interface: str | None
     direction: Literal["in", "out"]
     source: int | None
@@ -228,16 +216,42 @@ class Hop(Slotted):
     after: dict[str, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings(Slotted):
-    """Counters that belong to no interface, before and after a point: softnet of the host; softnet, IP of the guest."""
+class Softnet(Record):
+    """A line of /proc/net/softnet_stat; older kernels have fewer columns."""
 
-    host: dict[str, Any] | None
-    guest: dict[str, Any] | None
+    cpu: int
+    processed: int | None = None
+    dropped: int | None = None
+    time_squeeze: int | None = None
+    received_rps: int | None = None
+    flow_limit: int | None = None
+    backlog: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratorClock(Slotted):
+class KernelCounters(Record):
+    """Counters of a kernel that belong to no interface; None if the kernel has none of that kind."""
+
+    softnet: tuple[Softnet, ...] | None = None
+    snmp: dict[str, dict[str, int]] | None = None
+    snmp6: dict[str, int] | None = None
+    processors: tuple[Processor, ...] | None = None
+
+
+class KernelSpan(Record):
+    """Two readings around a point."""
+
+    before: KernelCounters
+    after: KernelCounters
+
+
+class Surroundings(Record):
+    """What belongs to no interface, around a point: of the host softnet alone, which is the whole machine's."""
+
+    host: KernelSpan | None
+    guest: KernelSpan | None
+
+
+class GeneratorClock(Record):
     """What one of several hosts that send said its monotonic clock was, just before the point, ns.
 
     `asked_monotonic_ns` and `answered_monotonic_ns`: by the controller's clock, before and after. `sources`: its own.
@@ -249,31 +263,62 @@ class GeneratorClock(Slotted):
     answered_monotonic_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Point(Answered):
-    """One point of a rate sweep; an intended rate of None is flat out. `hops` is in the order of the path.
+class InterfaceChange(Record):
+    """How much an interface's counters grew, by the kernel's names; None where it has no such counter."""
 
-    `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each frame at its own time.
-    `shared_link`: the sources are guests of their own, whose frames arrive over one link. `shared_cpus`: such guests
-    have no CPUs of their own.
-    `generator_clocks`: of several hosts that send; None: there is one.
+    interface: str
+    rx_packets: int | None = None
+    tx_packets: int | None = None
+    rx_bytes: int | None = None
+    tx_bytes: int | None = None
+    rx_errors: int | None = None
+    tx_errors: int | None = None
+    rx_dropped: int | None = None
+    tx_dropped: int | None = None
+    rx_over_errors: int | None = None
+    rx_fifo_errors: int | None = None
+    rx_missed_errors: int | None = None
+    tx_fifo_errors: int | None = None
+    rx_nohandler: int | None = None
+    rx_otherhost_dropped: int | None = None
+
+
+class SendReply(Record):
+    """What the sources sent, by the clock of who generates."""
+
+    backend: str
+    frame_size_bytes: int
+    sources: tuple[SourceCounts, ...]
+    cpu: Cpu
+    backend_reason: str | None = None
+    sizes_bytes: tuple[int, ...] | None = None
+    interfaces: tuple[InterfaceChange, ...] | None = None
+
+
+class TrafficReply(SendReply, kw_only=True):
+    """What the sources sent and what the sink counted."""
+
+    sink: Sink
+
+
+class Point(TrafficReply, kw_only=True):
+    """One point of a rate sweep, as the agent replied to it; an intended rate of None is flat out.
+
+    `hops`: in the order of the path. `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each
+    frame at its own time. `shared_link`: the sources are guests of their own, whose frames arrive over one link.
+    `shared_cpus`: such guests have no CPUs of their own. `generator_clocks`: of several hosts that send; None: there is
+    one. `guests_cpu`: of several guests that send, each by its own clock.
     """
 
     intended_rate_frames_per_second: float | None
-    duration_ns: Annotated[int, Field(gt=0)]
-    frame_size_bytes: int
-    backend: str
-    sources: tuple[SourceCounts, ...]
-    sink: Sink
-    backend_reason: str | None = None
-    sizes_bytes: tuple[int, ...] | None = None
-    cpu: Cpu | None = None
+    duration_ns: Annotated[int, msgspec.Meta(gt=0)]
     hops: tuple[Hop, ...] | None = None
     surroundings: Surroundings | None = None
     wake_ns: int | None = None
     shared_link: bool = False
     shared_cpus: bool = False
     generator_clocks: tuple[GeneratorClock, ...] | None = None
+    guests_cpu: tuple[Cpu, ...] | None = None
 
     @property
     def is_shared(self) -> bool:
@@ -281,8 +326,7 @@ class Point(Answered):
         return self.shared_link or self.shared_cpus
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationRecord(Answered):
+class CalibrationRecord(Record):
     """Generator and sink back to back: `points` holds one flat out (the ceiling) and one paced (the latency's floor).
 
     `cpu_points`: pairs of a few frames and many, for what generator and sink cost; None: not measured.
@@ -292,9 +336,12 @@ class CalibrationRecord(Answered):
 
     when: Literal["start", "end"]
     realtime_ns: Moment
-    parameters: Parameters
+    parameters: dict[str, Any]
     status: Literal["ok", "failed"]
     reason: str | None
     points: tuple[Point, ...]
     way: Literal["lab", "testbed"] | None = None
     cpu_points: tuple[Point, ...] | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "parameters", shared(self.parameters))

@@ -12,11 +12,10 @@ import io
 import os
 import shutil
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from virtoll.errors import StorageError, UsageError
 from virtoll.runfolder.opened import open_file
@@ -140,23 +139,22 @@ def _list_of(tar: tarfile.TarFile, archive: Path) -> Pack:
     assert content is not None  # it is a file
     data = content.read()
     try:
-        head = TypeAdapter(_Head).validate_json(data)
+        head = msgspec.json.decode(data, type=_Head)
         if head.format != FORMAT:
             raise UsageError(
                 f"{archive}: has pack format {head.format}, this virtoll reads {FORMAT}; use the one that wrote it, "
                 f"{head.virtoll}"
             )
-        listed = TypeAdapter(Pack).validate_json(data)
-    except ValidationError as error:
+        listed = msgspec.json.decode(data, type=Pack)
+    except msgspec.DecodeError as error:
         raise UsageError(f"{archive}: its list {LIST} is damaged; get it again") from error
     if not PLAIN_NAME.fullmatch(listed.run) or "manifest.json" not in listed.files:
         raise UsageError(f"{archive}: its list {LIST} names no run; get it again")
     return listed
 
 
-@dataclass(frozen=True)
-class _Head:
-    """Of a list what is asked first: another format may have other keys."""
+class _Head(msgspec.Struct):
+    """The keys of a list that are read first: another format may have other keys."""
 
     format: int
     virtoll: str

@@ -162,8 +162,8 @@ def _paced(analysis: Analysis, label: str) -> list[Point]:
 
 
 def _least_delay_us(points: list[Point]) -> float | None:
-    distributions = [sink.delay_ns for point in points for sink in point.sink.per_source if sink.delay_ns is not None]
-    delays = [distribution.minimum for distribution in distributions if distribution.minimum is not None]
+    sinks = [sink for point in points for sink in point.sink.per_source]
+    delays = [sink.delay_ns.minimum for sink in sinks if sink.delay_ns is not None]
     return min(delays) / 1000 if delays else None
 
 

@@ -93,10 +93,6 @@ def _floor(points: Sequence[Point]) -> Floor | None:
         (point.intended_rate_frames_per_second, reported.minimum, reported.p50, reported.p99, reported.maximum)
         for point, reported in known
         if point.intended_rate_frames_per_second is not None
-        and reported.minimum is not None
-        and reported.p50 is not None
-        and reported.p99 is not None
-        and reported.maximum is not None
     ]
     if not full:
         return None

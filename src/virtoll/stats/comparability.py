@@ -45,8 +45,8 @@ def agents_by_platform(boots: Iterable[BootRecord]) -> dict[str, frozenset[str]]
     agents: dict[str, set[str]] = {}
     for boot in boots:
         hashes = agents.setdefault(boot.platform, set())
-        if boot.facts and isinstance(boot.facts.get("agent_sha256"), str):
-            hashes.add(boot.facts["agent_sha256"])
+        if boot.facts is not None and boot.facts.agent_sha256 is not None:
+            hashes.add(boot.facts.agent_sha256)
     return {platform: frozenset(hashes) for platform, hashes in agents.items()}
 
 

@@ -4,12 +4,11 @@ Main types: `GoalFound` (one goal of one trial) and `ThroughputRow` (one platfor
 the generator set is none of the platform's: it is None, and two such values make no ratio (`bounds.py`).
 """
 
-import functools
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter
+import msgspec
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Distribution
@@ -100,13 +99,7 @@ def goals_of(trial: TrialRecord) -> tuple[GoalFound, ...]:
     """The goals of a trial of `throughput`; nothing for every other trial."""
     if trial.workload != _WORKLOAD or trial.status != "ok":
         return ()
-    return _goals().validate_python((trial.result or {}).get("goals", ()))
-
-
-@functools.cache
-def _goals() -> TypeAdapter[tuple[GoalFound, ...]]:
-    """What reads them; making it takes milliseconds, and most runs have none."""
-    return TypeAdapter(tuple[GoalFound, ...])
+    return msgspec.convert((trial.result or {}).get("goals", ()), tuple[GoalFound, ...])
 
 
 def throughput_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[ThroughputRow, ...]:

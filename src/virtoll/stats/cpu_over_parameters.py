@@ -32,7 +32,7 @@ def cpu_cells(tasks: Sequence[Task], trials: Iterable[TrialRecord]) -> CpuCells:
     cpu_tasks: dict[tuple[str, str], Task] = {}
     for task in tasks:
         if task.shape is None:
-            metric = replace(task.metric, name=NAME, unit=UNIT, better="lower", source="host_cpu", primary=False)
+            metric = task.metric.replace(name=NAME, unit=UNIT, better="lower", source="host_cpu", primary=False)
             cpu_tasks.setdefault((task.workload, task.parameters), replace(task, metric=metric))
     groups: dict[tuple[str, Task, str], list[Observation]] = {}
     for position, trial in enumerate(trials):

@@ -143,7 +143,7 @@ def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
     seen: dict[str, list[str | None]] = {}
     for boot in boots:
         if boot.facts is not None:
-            for name, value in _flat(boot.facts, boot, _own_macs(boot)).items():
+            for name, value in _flat(boot.facts.to_json(), boot, _own_macs(boot)).items():
                 seen.setdefault(name, []).append(value)
     return {name: _agreed(values) for name, values in seen.items()}
 
@@ -175,7 +175,7 @@ def _flat(facts: Mapping[str, Any], boot: BootRecord, macs: frozenset[str] | Non
     quota = facts.get("cpu_quota")
     if "cpu_quota" in facts:
         flat["CPU quota"] = f"{quota['quota_us'] / quota['period_us']:g}" if quota else "none"
-    flat |= reach_rows(facts.get("reach"), boot)
+    flat |= reach_rows(boot.facts.reach if boot.facts is not None else None, boot)
     flat["is process 1"] = None if facts.get("pid") is None else "yes" if facts["pid"] == 1 else "no"
     flags = facts.get("cpu_flags")
     flat["CPU flags"] = " ".join(sorted(flags)) if flags else None

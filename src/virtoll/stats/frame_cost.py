@@ -68,7 +68,7 @@ def _frame_cost(
 
 def _cpus(point: Point, forwarding: Collection[int] | None) -> frozenset[int]:
     """Over which CPUs to sum up; none where none was read."""
-    if point.cpu is None or point.cpu.idle is None:
+    if point.cpu.idle is None:
         return frozenset()
     read = frozenset(reading.cpu for reading in point.cpu.idle)
     others = {*(point.cpu.generator_cores or ()), point.cpu.sink_core}
@@ -96,7 +96,7 @@ def _slope(few: Point, many: Point, cpus: Collection[int]) -> float | None:
 
 
 def _busy(point: Point, cpus: Collection[int]) -> int | None:
-    known = {reading.cpu: reading.busy_ns for reading in (point.cpu.idle if point.cpu and point.cpu.idle else ())}
+    known = {reading.cpu: reading.busy_ns for reading in point.cpu.idle or ()}
     return sum(known[cpu] for cpu in cpus) if cpus and known.keys() >= set(cpus) else None
 
 

@@ -236,7 +236,7 @@ def guests_of(trial: TrialRecord) -> list[tuple[int | None, str | None, str | No
 
 def _as_trial(trial: TrialRecord, member: GuestRun) -> TrialRecord:
     """What one guest did, as a trial of one guest has it."""
-    return replace(trial, clock=member.clock, result=member.result, check=member.check)
+    return trial.replace(clock=member.clock, result=member.result, check=member.check)
 
 
 def _mean(task: Task, values: Sequence[float]) -> float:

@@ -21,9 +21,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from virtoll.runfolder.traffic_records import Hop, Point, SourceCounts
+from virtoll.runfolder.traffic_records import Hop, KernelCounters, Point, SourceCounts
 
 CHATTER_FRAMES = 16  # neighbour discovery, multicast reports, a generator's probe: frames of nobody's trial in a point
 _DROP_WORDS = ("drop", "error", "missed", "fifo", "no_buffer")
@@ -293,11 +293,11 @@ _FAMILIES = (("Ip", "IpExt"), ("Ip6",))
 def _stack(point: Point, frames: int) -> tuple[str, ...]:
     """The counters of the guest's stack that grew, and how many of these frames are in none; empty where not read."""
     read = point.surroundings.guest if point.surroundings else None
-    if not read or not read["before"].get("snmp") or not read["after"].get("snmp"):
+    if read is None or not read.before.snmp or not read.after.snmp:
         return ()
 
     def grown(protocol: str, name: str) -> int:
-        first, then = (_protocol(read[when], protocol) for when in ("before", "after"))
+        first, then = _protocol(read.before, protocol), _protocol(read.after, protocol)
         return then.get(name, 0) - first.get(name, 0)
 
     # The family that the trial's frames were of; the other one's counters hold neighbour discovery and its like.
@@ -311,11 +311,10 @@ def _stack(point: Point, frames: int) -> tuple[str, ...]:
     return tuple(reported)
 
 
-def _protocol(read: Mapping[str, Any], protocol: str) -> Mapping[str, int]:
+def _protocol(read: KernelCounters, protocol: str) -> Mapping[str, int]:
     if protocol == "Ip6":
-        return {name.removeprefix("Ip6"): count for name, count in (read.get("snmp6") or {}).items()}
-    counts: Mapping[str, int] = read["snmp"].get(protocol) or {}
-    return counts
+        return {name.removeprefix("Ip6"): count for name, count in (read.snmp6 or {}).items()}
+    return (read.snmp or {}).get(protocol) or {}
 
 
 def _drop_counters(hops: Sequence[Hop]) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ what the host's kernel says of the guest's process are told apart. It must not j
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from virtoll.runfolder.facts import Facts, ReachFacts
 from virtoll.runfolder.guest_records import HostProcess
 from virtoll.runfolder.records import BootRecord
 
@@ -48,19 +49,19 @@ _CAPABILITIES: Final = tuple(_NAMES.split())
 _FEW: Final = 24
 
 
-def reach_rows(reach: Mapping[str, Any] | None, boot: BootRecord) -> dict[str, str | None]:
+def reach_rows(reach: ReachFacts | None, boot: BootRecord) -> dict[str, str | None]:
     """One boot's rows, name -> text; None: not known."""
-    inside: Mapping[str, Any] = reach or {}
+    inside = reach or ReachFacts()
     shared = on_hosts_kernel(boot)
     rows: dict[str, str | None] = {"kernel": None if shared is None else "the host's" if shared else "its own"}
-    rows["user namespace"] = _user_namespace(inside.get("user_map"))
-    rows["capabilities at most"] = capability_names(inside.get("capabilities_bounding_hex"))
-    rows["seccomp"] = _seccomp(inside.get("seccomp_mode"), inside.get("seccomp_filters"))
-    rows["no new privileges"] = _switch(inside.get("no_new_privileges"))
-    rows["security label"] = None if reach is None else inside.get("security_label") or "none"
-    rows["mounts that may be written to"] = _listed(inside.get("writable_mounts"))
-    rows["sockets seen"] = _listed(inside.get("sockets"))
-    attempts = inside.get("attempts")
+    rows["user namespace"] = _user_namespace(inside.user_map)
+    rows["capabilities at most"] = capability_names(inside.capabilities_bounding_hex)
+    rows["seccomp"] = _seccomp(inside.seccomp_mode, inside.seccomp_filters)
+    rows["no new privileges"] = _switch(inside.no_new_privileges)
+    rows["security label"] = None if reach is None else inside.security_label or "none"
+    rows["mounts that may be written to"] = _listed(inside.writable_mounts)
+    rows["sockets seen"] = _listed(None if reach is None else reach.sockets)
+    attempts = inside.attempts
     rows["root may"] = (
         None
         if attempts is None
@@ -76,13 +77,13 @@ def on_hosts_kernel(boot: BootRecord) -> bool | None:
     By the names of network namespaces, which one kernel gives only once: systemd-nspawn and LXC cover the number of the
     boot by one of their own. A guest without a process on this host has that number alone.
     """
-    facts, process = boot.facts or {}, boot.host_process
-    inside = (facts.get("reach") or {}).get("network_namespace")
+    facts, process = boot.facts or Facts(), boot.host_process
+    inside = facts.reach.network_namespace if facts.reach is not None else None
     if process is not None and process.network_namespace is not None and inside is not None:
         return bool(inside == process.network_namespace)
-    if boot.host_boot_id is None or facts.get("boot_id") is None:
+    if boot.host_boot_id is None or facts.boot_id is None:
         return None
-    return bool(facts["boot_id"] == boot.host_boot_id)
+    return facts.boot_id == boot.host_boot_id
 
 
 def process_text(process: HostProcess) -> str:
@@ -128,5 +129,5 @@ def _switch(value: bool | None) -> str | None:
     return None if value is None else "on" if value else "off"
 
 
-def _listed(words: list[str] | None) -> str | None:
+def _listed(words: Sequence[str] | None) -> str | None:
     return None if words is None else ", ".join(dict.fromkeys(words)) or "none"

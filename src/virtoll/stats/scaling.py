@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.runfolder.records import Clock, TrialRecord, duration_ns
-from virtoll.runfolder.store import parse_record
 from virtoll.stats.summaries import block_values
 from virtoll.stats.values import Observation, Task, canonical, words_in_common
 from virtoll.stats.wire import fair_rows
@@ -122,4 +121,4 @@ def _others(factor: str, parameters: Mapping[str, Any]) -> str:
 
 def _load_ns(trial: TrialRecord) -> int | None:
     clock = ((trial.result or {}).get("routing_table") or {}).get("clock")
-    return None if clock is None else duration_ns(parse_record(Clock, clock))
+    return None if clock is None else duration_ns(Clock.from_json(clock))

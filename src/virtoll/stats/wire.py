@@ -7,7 +7,7 @@ Each function takes the trials of a run and gives rows; nothing is known of text
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.records import TrialRecord
@@ -181,7 +181,7 @@ def _pace_row(task: Task, backend: str, target: float, sources: Sequence[SourceC
         median_error=statistics.median(errors) if errors else None,
         worst_error=max(errors, key=abs) if errors else None,
         gap_variation=statistics.median(uneven) if uneven else None,
-        longest_gap_ns=max((gap.maximum for gap in gaps if gap.maximum is not None), default=None),
+        longest_gap_ns=max((gap.maximum for gap in gaps), default=None),
         batch_frames=max((source.batch_frames for source in held if source.batch_frames is not None), default=None),
     )
 
@@ -280,32 +280,43 @@ def cpu_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: S
     """CPU time per million frames of each cell flat out, over all its trials; `guest_cpus`: the guests' own cores."""
     groups: dict[Cell, list[Point]] = {}
     for task, trial, point in points_of(tasks, trials):
-        if point.intended_rate_frames_per_second is None and point.cpu is not None:
+        if point.intended_rate_frames_per_second is None and _generator_ns(point.cpu) is not None:
             groups.setdefault((trial.platform, task), []).append(point)
     rows, places = [], places_of(tasks)
     for (platform, task), points in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         offered = sum(source.offered_frames for point in points for source in point.sources)
         forwarded = sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
-        used = [point.cpu for point in points if point.cpu is not None]
+        used = [point.cpu for point in points]
         guest = [busy for cpu in used if (busy := _busy_ns(cpu, guest_cpus)) is not None]
         rows.append(
             CpuRow(
                 platform,
                 task,
-                sum(map(_generator_ns, used)) * 1e6 / offered if offered else None,
-                sum(map(_sink_ns, used)) * 1e6 / forwarded if forwarded else None,
+                _per_million(map(_generator_ns, used), offered),
+                _per_million(map(_sink_ns, used), forwarded),
                 sum(guest) * 1e6 / forwarded if forwarded and len(guest) == len(points) else None,
             )
         )
     return tuple(rows)
 
 
-def _generator_ns(cpu: Cpu) -> int:
-    return cpu.generator_user_ns + cpu.generator_system_ns if cpu.generator_cpu_ns is None else cpu.generator_cpu_ns
+def _per_million(times_ns: Iterable[int | None], frames: int) -> float | None:
+    known = [time_ns for time_ns in times_ns if time_ns is not None]
+    return sum(known) * 1e6 / frames if known and frames else None
 
 
-def _sink_ns(cpu: Cpu) -> int:
-    return cpu.sink_user_ns + cpu.sink_system_ns if cpu.sink_cpu_ns is None else cpu.sink_cpu_ns
+def _generator_ns(cpu: Cpu) -> int | None:
+    return _exact_or_sum(cpu.generator_cpu_ns, cpu.generator_user_ns, cpu.generator_system_ns)
+
+
+def _sink_ns(cpu: Cpu) -> int | None:
+    return _exact_or_sum(cpu.sink_cpu_ns, cpu.sink_user_ns, cpu.sink_system_ns)
+
+
+def _exact_or_sum(exact_ns: int | None, user_ns: int | None, system_ns: int | None) -> int | None:
+    if exact_ns is not None:
+        return exact_ns
+    return None if user_ns is None or system_ns is None else user_ns + system_ns
 
 
 def _busy_ns(cpu: Cpu, cores: Sequence[int]) -> int | None:

@@ -20,7 +20,8 @@ from virtoll.experiment.model import Image, Parameters
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.lab.shaping import Shape
 from virtoll.runfolder.conditions import Affinity
-from virtoll.workloads.points import MeasuredPoint
+from virtoll.runfolder.records import Check, Clock
+from virtoll.runfolder.traffic_records import Point
 
 Figures = dict[str, Any]
 """What a workload reads from a result, by the names of its metrics and more: stored beside the result as it is."""
@@ -200,26 +201,26 @@ class Bench:
 class Measurement:
     """The raw outcome of one trial; ``problem`` is why it cannot be believed, or None."""
 
-    clock: dict[str, Any] | None = None
+    clock: Clock | None = None
     result: dict[str, Any] | None = None
-    check: dict[str, Any] | None = None
-    points: Sequence[MeasuredPoint] | None = None
+    check: Check | None = None
+    points: Sequence[Point] | None = None
     problem: str | None = None
-    cpu_points: Sequence[MeasuredPoint] | None = None
+    cpu_points: Sequence[Point] | None = None
 
 
 _SHOWN = 80  # characters of a value that is wrong, in the sentence that says so
 
 
-def compared(value: str, expected: str | None, problem: str | None = None) -> tuple[dict[str, Any], str | None]:
-    """The check block of a trial, and why it cannot be believed: a wrong value, or else the ``problem`` it has anyway.
+def compared(value: str, expected: str | None, problem: str | None = None) -> tuple[Check, str | None]:
+    """The check of a trial, and why it cannot be believed: a wrong value, or else the ``problem`` it has anyway.
 
     ``expected`` None: which value is right is not known.
     """
     right = expected is None or value == expected
     if not right:
         problem = f"the check value is wrong: {value[:_SHOWN]!r} instead of {str(expected)[:_SHOWN]!r}"
-    return {"value": value, "expected": expected, "ok": right}, problem
+    return Check(value, expected, right), problem
 
 
 _BESIDES_SECONDS = 0.1  # of a timed job: the path's delay is measured twice

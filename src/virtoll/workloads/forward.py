@@ -18,9 +18,9 @@ from virtoll.agent.path_counters import surroundings
 from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import MAXIMUM_SOURCES, Link
 from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
+from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.frame_cost import Meter
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
 from virtoll.workloads.sweep import (
@@ -150,7 +150,7 @@ class Forward(Workload[ForwardParameters]):
         problem = table.problem or measured.problem
         return replace(measured, result={"routing_table": table.record}, check=table.check, problem=problem)
 
-    def _cpu_points(self, bench: Bench, points: Sequence[MeasuredPoint]) -> list[MeasuredPoint] | None:
+    def _cpu_points(self, bench: Bench, points: Sequence[Point]) -> list[Point] | None:
         parameters = self.parameters
         if not parameters.cpu_milliseconds or not bench.cpus:
             return None
@@ -159,7 +159,7 @@ class Forward(Workload[ForwardParameters]):
         meter = Meter(bench.peer, stream, parameters, bench.cpus, bench.next_tag, length_ns)
         return meter.points_below(points, parameters.cpu_rate_frames_per_second) or None
 
-    def point(self, bench: Bench, rate: float | None) -> MeasuredPoint:
+    def point(self, bench: Bench, rate: float | None) -> Point:
         """One point of the sweep, at a rate of each source or flat out."""
         parameters = self.parameters
         stream = stream_through(bench, parameters, _table(parameters))
@@ -173,7 +173,7 @@ def metered_seconds(parameters: ForwardParameters) -> float:
 
 def point_between_hops(
     bench: Bench, stream: TrafficStream, parameters: FrameParameters, duration_ns: int, rate: float | None
-) -> MeasuredPoint:
+) -> Point:
     """One point at a rate of each source, or flat out, between two readings of its hops."""
     before = bench.hops.read()
     with bench.timekeeper.measuring():
@@ -182,7 +182,7 @@ def point_between_hops(
     hops = bench.hops.hops(
         before, after, parameters.sources, sinks=parameters.egress_links, both_directions=parameters.both_directions
     )
-    return replace(point, beside={**point.beside, "hops": hops, "surroundings": surroundings(before, after)})
+    return point.replace(hops=hops, surroundings=surroundings(before, after))
 
 
 def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) -> TrafficStream:

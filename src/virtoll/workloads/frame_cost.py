@@ -10,10 +10,10 @@ Live frames cannot sleep, and send each frame by itself, which costs a router mo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from virtoll.agent.client import TrafficAgents
-from virtoll.workloads.points import MeasuredPoint
+from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.sweep import frame_totals, source_rate
 from virtoll.workloads.traffic import FrameParameters, Metering, TrafficStream, send
 
@@ -35,11 +35,11 @@ class Meter:
     next_tag: Callable[[], int]
     duration_ns: int
 
-    def points(self, rate: float) -> list[MeasuredPoint]:
+    def points(self, rate: float) -> list[Point]:
         """A point with few frames, and one with many: at this rate of each source."""
         return [self._point(frames_per_second) for frames_per_second in (rate / FEW, rate)]
 
-    def points_below(self, swept: Sequence[MeasuredPoint], most: float) -> list[MeasuredPoint]:
+    def points_below(self, swept: Sequence[Point], most: float) -> list[Point]:
         """The same at half of the largest rate of a source that a sweep forwarded, at ``most``, or at the next less.
 
         The last that were tried, where frames are missing at each.
@@ -55,15 +55,15 @@ class Meter:
             points = self.points(rate)
         return points
 
-    def _point(self, rate: float) -> MeasuredPoint:
+    def _point(self, rate: float) -> Point:
         backend = "af-xdp" if self.shape.backend == "af-xdp" else "af-packet"
         shape = self.shape.model_copy(update={"backend": backend})
         metering = Metering(self.cpus, WAKE_NS)
         point = send(self.peer, self.stream, shape, self.next_tag(), self.duration_ns, rate, metering=metering)
-        return replace(point, beside={**point.beside, "wake_ns": WAKE_NS})
+        return point.replace(wake_ns=WAKE_NS)
 
 
-def _missing(point: MeasuredPoint) -> float:
+def _missing(point: Point) -> float:
     """Lost or unsent, as a share of what was intended."""
-    intended, _, forwarded = frame_totals(point.traffic)
+    intended, _, forwarded = frame_totals(point)
     return 1 - forwarded / intended if intended else 1.0

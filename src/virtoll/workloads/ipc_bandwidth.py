@@ -13,8 +13,7 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import ByteSize, Field, model_validator
 
 from virtoll.experiment.model import Parameters
-from virtoll.runfolder.records import Clock, duration_ns
-from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.records import duration_ns
 from virtoll.workloads.base import DURATION, Bench, Measurement, Metric, Needs, TimedJobWorkload
 
 Channel = Literal["pipe", "unix-stream", "tcp-loopback", "shared-memory"]
@@ -101,7 +100,7 @@ class IpcBandwidth(TimedJobWorkload[IpcBandwidthParameters]):
     def measure(self, bench: Bench) -> Measurement:
         """``bandwidth``: of all pairs and repeats, bytes/s by the outside clock; None where that is not known."""
         measured = super().measure(bench)
-        took_ns = duration_ns(parse_record(Clock, measured.clock)) if measured.clock is not None else None
+        took_ns = duration_ns(measured.clock) if measured.clock is not None else None
         moved_bytes = bench.repeats * self.parameters.workers * int(self.parameters.size_bytes)
         rate = moved_bytes * 1e9 / took_ns if took_ns else None
         return replace(measured, result={**(measured.result or {}), "figures": {"bandwidth": rate}})

@@ -10,14 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from virtoll.experiment.model import Image
-from virtoll.runfolder.conditions import readings_through
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.conditions import Progress
-    from virtoll.runfolder.traffic_records import Point
+from virtoll.runfolder.conditions import Progress, readings_through
+from virtoll.runfolder.traffic_records import Point
 
 _MIB = 2**20
 SAMPLE_NS: Final = 250_000_000

@@ -190,13 +190,13 @@ def peer_with_addresses(links: tuple[Link, ...], *, forward: bool) -> NetworkReq
         for link in links
     )
     request = NetworkRequest(interfaces=tuple(interfaces))
-    return request.but(ip_forward=True) if forward else request
+    return request.replace(ip_forward=True) if forward else request
 
 
 def peer_without_addresses(links: tuple[Link, ...], *, forward: bool) -> NetworkRequest:
     """The request that undoes it."""
     request = NetworkRequest(interfaces=tuple(Interface(mac=link.peer_mac, without_address=True) for link in links))
-    return request.but(ip_forward=False) if forward else request
+    return request.replace(ip_forward=False) if forward else request
 
 
 @contextlib.contextmanager

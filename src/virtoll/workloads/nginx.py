@@ -7,7 +7,7 @@ leaves out what the server owed meanwhile (coordinated omission). This one does 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from virtoll.agent.client import Caller
 from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
 from virtoll.experiment.model import Image
 from virtoll.lab.network import Link
+from virtoll.runfolder.records import Check
 from virtoll.workloads.base import Bench, Figures, Measurement, Metric, Needs, Workload, compared
 from virtoll.workloads.network_path import LinkParameters, peer_end
 from virtoll.workloads.nginx_server import MEMORY_BYTES, PATH, PORT, WebParameters, web_server
@@ -114,8 +115,8 @@ def figures(answer: HttpLoadReply, parameters: NginxParameters) -> Figures:
     }
 
 
-def check_books(answer: HttpLoadReply, parameters: NginxParameters) -> tuple[dict[str, Any], str | None]:
-    """The check block, and why it is not right: books that do not balance, or a reply that is not the file."""
+def check_books(answer: HttpLoadReply, parameters: NginxParameters) -> tuple[Check, str | None]:
+    """The check, and why it is not right: books that do not balance, or a reply that is not the file."""
     failed = sum(answer.failures.values())
     counted = answer.replies + answer.timeouts + failed
     good = answer.statuses.get("200", 0)

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from virtoll.agent import turns
 from virtoll.agent.client import Caller
 from virtoll.agent.operations.programs import EndReply, EndRequest, ExecReply, ExecRequest, Program, SpawnRequest
+from virtoll.agent.request import read_message
 from virtoll.agent.timekeeper import TimedJob, time_outside
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Image
@@ -141,7 +142,7 @@ def time_program_outside(
 
 
 def _timed(timed: TimedJob, argv: list[str], seconds: float) -> tuple[TimedJob, ProgramOutput, str | None]:
-    ended = ExecReply.read(timed.result, f"the job 'program' was answered wrongly for {argv[0]}")
+    ended = read_message(ExecReply, timed.result, f"the job 'program' was answered wrongly for {argv[0]}")
     program = _said(ended)
     if ended.timed_out:
         return timed, program, f"{argv[0]} did not end within {seconds:g} s"
@@ -171,7 +172,7 @@ def attempt(
     guest: Caller, argv: list[str], seconds: float = 60.0, limit_bytes: int = _LIMIT_BYTES, *, stdin: str = ""
 ) -> ProgramOutput:
     """Run a program of the guest that may fail, untimed; ``GuestError`` where it does not end."""
-    ended = guest.ask(ExecRequest.of(_program(argv, seconds, limit_bytes, stdin)), seconds + _ANSWER_SECONDS)
+    ended = guest.ask(ExecRequest.from_record(_program(argv, seconds, limit_bytes, stdin)), seconds + _ANSWER_SECONDS)
     if ended.timed_out:
         raise GuestError(f"{argv[0]} did not end within {seconds:g} s in the guest")
     return _said(ended)
@@ -179,7 +180,9 @@ def attempt(
 
 def succeeds(guest: Caller, argv: list[str], seconds: float = 60.0) -> bool:
     """Whether a program of the guest ends well."""
-    return guest.ask(ExecRequest.of(_program(argv, seconds, _LOG_BYTES)), seconds + _ANSWER_SECONDS).status == 0
+    return (
+        guest.ask(ExecRequest.from_record(_program(argv, seconds, _LOG_BYTES)), seconds + _ANSWER_SECONDS).status == 0
+    )
 
 
 def write(guest: Caller, path: str, text: str) -> None:

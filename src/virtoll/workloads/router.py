@@ -58,7 +58,7 @@ def router_request(network: GuestNetwork, shape: FrameShape) -> NetworkRequest |
     if shape.ip_version == 4 and not shape.tagged:
         return None
     request = NetworkRequest(interfaces=tuple(_router_interface(link, shape) for link in network.traffic))
-    return request.but(ipv6_forward=True) if shape.ip_version == 6 else request
+    return request.replace(ipv6_forward=True) if shape.ip_version == 6 else request
 
 
 def _router_interface(link: Link, shape: FrameShape) -> Interface:
@@ -68,9 +68,9 @@ def _router_interface(link: Link, shape: FrameShape) -> Interface:
     plain = Interface(mac=link.guest_mac)
     if shape.tagged:
         tagged = Vlan(vlan=shape.vlan, neighbours=neighbours)
-        vlan = tagged.but(address=address) if shape.ip_version == 4 else tagged.but(ipv6_address=address)
-        return plain.but(vlans=(vlan,))
-    return plain.but(ipv6_address=address, neighbours=neighbours)
+        vlan = tagged.replace(address=address) if shape.ip_version == 4 else tagged.replace(ipv6_address=address)
+        return plain.replace(vlans=(vlan,))
+    return plain.replace(ipv6_address=address, neighbours=neighbours)
 
 
 def without_vlans(network: GuestNetwork) -> NetworkRequest:

@@ -15,6 +15,7 @@ from typing import Any
 from virtoll.agent.operations.jobs import RunRequest
 from virtoll.errors import AgentError, GuestCannot
 from virtoll.runfolder.frame_shape import FrameShape
+from virtoll.runfolder.records import Check
 from virtoll.workloads.base import Bench
 from virtoll.workloads.traffic import Table
 
@@ -35,7 +36,7 @@ class LoadedTable:
     """
 
     record: dict[str, Any]
-    check: dict[str, Any]
+    check: Check
     problem: str | None
 
 
@@ -82,8 +83,14 @@ def _load(bench: Bench, table: Table, gateway: str) -> LoadedTable:
     if not right:
         problem = f"the guest's kernel has {timed.check} routes of the table instead of {table.routes}"
     return LoadedTable(
-        {"routes": table.routes, "seed": table.seed, "gateway": gateway, "clock": timed.clock, "loaded": timed.result},
-        {"value": timed.check, "expected": str(table.routes), "ok": right},
+        {
+            "routes": table.routes,
+            "seed": table.seed,
+            "gateway": gateway,
+            "clock": timed.clock.to_json(),
+            "loaded": timed.result,
+        },
+        Check(timed.check, str(table.routes), right),
         problem,
     )
 

@@ -20,9 +20,8 @@ from pydantic import ByteSize, Field, ValidationInfo, field_validator
 from virtoll.agent.client import Caller
 from virtoll.errors import GuestCannot
 from virtoll.experiment.model import Image
-from virtoll.runfolder.records import Clock, duration_ns
-from virtoll.runfolder.store import parse_record
-from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs
+from virtoll.runfolder.records import duration_ns
+from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, Needs, compared
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, PathParameters, far_end
 from virtoll.workloads.packed import ARCHIVE, BLOCK_BYTES, KERNEL_SOURCE, make_packed
 from virtoll.workloads.programs import (
@@ -245,7 +244,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
                 figures = parse(program.output)
             except ValueError as error:
                 return Measurement(timed.clock, result, None, None, f"what rsync printed cannot be read: {error}")
-            took_ns = duration_ns(parse_record(Clock, timed.clock))
+            took_ns = duration_ns(timed.clock)
             if took_ns is not None and took_ns > 0:
                 figures["throughput"] = 8e3 * figures["file_bytes"] / took_ns
             result["figures"] = figures
@@ -254,9 +253,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
             # With --checksum both ends read every file again and compare hashes, not times and sizes.
             again = ["rsync", "--archive", "--checksum", "--dry-run", "--itemize-changes", *ends]
             value = f"{files}, differing: {len(run(client, again, seconds).splitlines())}"
-        right = value == expected
-        problem = timed.problem if right else f"the check value is wrong: {value!r} instead of '{expected}'"
-        check = {"value": value, "expected": expected, "ok": right}
+        check, problem = compared(value, expected, timed.problem)
         return Measurement(timed.clock, result, check, None, problem)
 
     def _settled(self, bench: Bench) -> dict[str, Any]:

@@ -10,26 +10,21 @@ import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.traffic import (
-    SendReply,
     SendRequest,
-    SentSource,
     SinkCloseRequest,
     SinkFinishReply,
     SinkFinishRequest,
     SinkOpenRequest,
-    SinkReply,
     Source,
     SourceTotals,
     Traffic,
-    TrafficCpu,
-    TrafficReply,
 )
 from virtoll.errors import GuestError
+from virtoll.runfolder.traffic_records import Cpu, GeneratorClock, SendReply, Sink, SourceCounts, TrafficReply
 
 _LEAD_SECONDS = 0.2  # by then each of several generators must have read its request
 _NOTHING = SourceTotals(intended_frames=0, offered_frames=0, unsent_frames=0)
@@ -46,7 +41,7 @@ class _Counter:
 
 def by_several(
     ends: TrafficAgents, request: Traffic, deadline_seconds: float
-) -> tuple[TrafficReply, list[dict[str, Any]]]:
+) -> tuple[TrafficReply, tuple[GeneratorClock, ...] | None]:
     """The sinks are opened, the sources send, and the sinks get their counts; the answer, joined.
 
     And the clocks of those that sent, where they are several. Whatever fails, no sink is left open.
@@ -55,7 +50,7 @@ def by_several(
     opened: list[_Counter] = []
     try:
         for counter in counters:
-            counter.agent.ask(SinkOpenRequest.of(counter.request))
+            counter.agent.ask(SinkOpenRequest.from_record(counter.request))
             opened.append(counter)
         sent, clocks = _sent(ends, request, deadline_seconds)
         counts = totals(sent.sources)
@@ -72,7 +67,7 @@ def by_several(
     return _joined(sent, arrived), clocks
 
 
-def totals(sources: Iterable[SentSource]) -> tuple[SourceTotals, ...]:
+def totals(sources: Iterable[SourceCounts]) -> tuple[SourceTotals, ...]:
     """What the sink knows of each source."""
     return tuple(
         SourceTotals(
@@ -93,39 +88,48 @@ def _counters(ends: TrafficAgents, request: Traffic) -> list[_Counter]:
     for agent in ends.sinks:
         numbers = tuple(number for number in range(len(interfaces)) if ends.of_sink[number] is agent)
         if numbers:
-            sink = request.sink.but(interfaces=tuple(interfaces[number] for number in numbers))
-            counters.append(_Counter(agent, request.but(sink=sink), numbers))
+            sink = request.sink.replace(interfaces=tuple(interfaces[number] for number in numbers))
+            counters.append(_Counter(agent, request.replace(sink=sink), numbers))
     return counters
 
 
 def _joined(sent: SendReply, received: SinkFinishReply) -> TrafficReply:
     """The halves as one agent would have answered."""
-    sink_cpu = received.cpu.to_json()
-    cpu = {**sent.cpu.to_json(), "sink_processors": sink_cpu.pop("processors", None), **sink_cpu}
-    return TrafficReply.of(
+    cpu = received.cpu.replace(
+        generator_user_ns=sent.cpu.generator_user_ns,
+        generator_system_ns=sent.cpu.generator_system_ns,
+        generator_cpu_ns=sent.cpu.generator_cpu_ns,
+        generator_cores=sent.cpu.generator_cores,
+        processors=sent.cpu.processors,
+        idle=sent.cpu.idle,
+        sink_processors=received.cpu.processors,
+    )
+    return TrafficReply.from_record(
         sent,
         sink=received.sink,
         interfaces=(*(sent.interfaces or ()), *received.interfaces),
-        cpu=TrafficCpu.from_json(cpu),
+        cpu=cpu,
     )
 
 
-def _sent(ends: TrafficAgents, request: Traffic, deadline_seconds: float) -> tuple[SendReply, list[dict[str, Any]]]:
+def _sent(
+    ends: TrafficAgents, request: Traffic, deadline_seconds: float
+) -> tuple[SendReply, tuple[GeneratorClock, ...] | None]:
     """What the sources sent, and the clocks of those that sent where they are several: these begin at one moment.
 
     Each is told in how much time by its own clock, so that they are apart by how much their requests' ways differ.
     """
     parts = [(agent, sources) for agent in ends.generators if (sources := _sources_of(ends, agent, request))]
     if len(parts) <= 1:
-        return ends.generator.ask(SendRequest.of(request), deadline_seconds), []
+        return ends.generator.ask(SendRequest.from_record(request), deadline_seconds), None
     from concurrent.futures import ThreadPoolExecutor  # it brings in logging, which every start would pay for
 
-    clocks = [_clock(agent, sources) for agent, sources in parts]
+    clocks = tuple(_clock(agent, sources) for agent, sources in parts)
     begins = time.monotonic() + _LEAD_SECONDS
 
     def send_own(agent: Caller, sources: Sequence[Source]) -> SendReply:
         delay_ns = max(0, int((begins - time.monotonic()) * 1e9))
-        return agent.ask(SendRequest.of(request, sources=tuple(sources), delay_ns=delay_ns), deadline_seconds)
+        return agent.ask(SendRequest.from_record(request, sources=tuple(sources), delay_ns=delay_ns), deadline_seconds)
 
     with ThreadPoolExecutor(max_workers=len(parts)) as threads:
         futures = [threads.submit(send_own, agent, sources) for agent, sources in parts]
@@ -139,19 +143,15 @@ def _sources_of(ends: TrafficAgents, agent: Caller, request: Traffic) -> list[So
         return []
     agents = ends.of_source[: len(request.sources)]
     numbered = enumerate(zip(request.sources, agents, strict=True))
-    return [source.but(number=number) for number, (source, sender) in numbered if sender is agent]
+    return [source.replace(number=number) for number, (source, sender) in numbered if sender is agent]
 
 
-def _clock(agent: Caller, sources: Sequence[Source]) -> dict[str, Any]:
-    """A ``GeneratorClock`` of the run folder."""
+def _clock(agent: Caller, sources: Sequence[Source]) -> GeneratorClock:
+    """The monotonic clock of one that sends."""
     asked_ns = time.monotonic_ns()
     read = agent.ask(ClocksRequest())
-    return {
-        "sources": [source.number for source in sources],
-        "asked_monotonic_ns": asked_ns,
-        "monotonic_ns": read.monotonic_ns,
-        "answered_monotonic_ns": time.monotonic_ns(),
-    }
+    numbers = tuple(source.number or 0 for source in sources)
+    return GeneratorClock(numbers, asked_ns, read.monotonic_ns, time.monotonic_ns())
 
 
 def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) -> SendReply:
@@ -163,20 +163,22 @@ def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) 
         for part, requested in parts
         for source, request in zip(part.sources, requested, strict=True)
     }
-    return SendReply.of(
+    return SendReply.from_record(
         sent[0],
-        sources=tuple(sources[number].but(source=number) for number in sorted(sources)),
+        sources=tuple(sources[number].replace(source=number) for number in sorted(sources)),
         interfaces=tuple(change for part in sent for change in part.interfaces or ()),
-        cpu=TrafficCpu.from_json(generators_cpu([part.cpu for part in sent])),
+        cpu=generators_cpu([part.cpu for part in sent]),
     )
 
 
-def generators_cpu(parts: Sequence[TrafficCpu]) -> dict[str, Any]:
+def generators_cpu(parts: Sequence[Cpu]) -> Cpu:
     """The CPU times of those that send, summed where all know them; their cores are not one machine's."""
-    return {
-        **_summed(parts, ("generator_user_ns", "generator_system_ns", "generator_cpu_ns")),
-        "generator_cores": [None for part in parts for _ in part.generator_cores or (None,)],
-    }
+    return Cpu(
+        generator_user_ns=_sum([part.generator_user_ns for part in parts]),
+        generator_system_ns=_sum([part.generator_system_ns for part in parts]),
+        generator_cpu_ns=_sum([part.generator_cpu_ns for part in parts]),
+        generator_cores=tuple(None for part in parts for _ in part.generator_cores or (None,)),
+    )
 
 
 def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Counter]) -> SinkFinishReply:
@@ -189,7 +191,7 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
         for source in sink.per_source
         if source.source in counter.sources
     ]
-    joined = SinkReply.of(
+    joined = Sink.from_record(
         sinks[0],
         per_source=tuple(sorted(per_source, key=lambda source: source.source or 0)),
         foreign_frames=sum(sink.foreign_frames for sink in sinks),
@@ -199,24 +201,19 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
         forged_frames=_sum([sink.forged_frames for sink in sinks]),
         drained=all(sink.drained for sink in sinks),
     )
-    cpu = _summed([part.cpu for part in parts], ("sink_user_ns", "sink_system_ns", "sink_cpu_ns"))
+    cpu = Cpu(
+        sink_user_ns=_sum([part.cpu.sink_user_ns for part in parts]),
+        sink_system_ns=_sum([part.cpu.sink_system_ns for part in parts]),
+        sink_cpu_ns=_sum([part.cpu.sink_cpu_ns for part in parts]),
+    )
     interfaces = tuple(change for part in parts for change in part.interfaces)
-    return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=TrafficCpu.from_json(cpu))
+    return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=cpu)
 
 
 def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
     different = dict.fromkeys(str(backend) for backend in backends)
     if len(different) > 1:
         raise GuestError(f"{who} {' and '.join(different)}; set '{key}' to what all of them have")
-
-
-def _summed(parts: Sequence[TrafficCpu], names: Sequence[str]) -> dict[str, int]:
-    documents = [part.to_json() for part in parts]
-    return {
-        name: sum(document[name] for document in documents)
-        for name in names
-        if all(name in document for document in documents)
-    }
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

@@ -17,9 +17,8 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from virtoll.agent.operations.traffic import TrafficReply
 from virtoll.runfolder.frame_shape import GRID_KEYS
-from virtoll.workloads.points import MeasuredPoint
+from virtoll.runfolder.traffic_records import Point, TrafficReply
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 _MAXIMUM_POINTS = 24
@@ -101,13 +100,13 @@ class SweepParameters(FrameParameters):
         return tuple(map(self.frames_per_second, self.rates_mbit_per_second))
 
 
-Point = Callable[[float | None], MeasuredPoint]
+MeasurePoint = Callable[[float | None], Point]
 """Measures one point, at a rate of each source or flat out."""
-Points = Callable[[SweepParameters, Point], list[MeasuredPoint]]
+Points = Callable[[SweepParameters, MeasurePoint], list[Point]]
 """Which points are measured, and in what order."""
 
 
-def first_point(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
+def first_point(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
     """The first of a sweep's points alone: it has seen the whole path, and warms it up."""
     match parameters.sweep:
         case "rising":
@@ -119,7 +118,7 @@ def first_point(parameters: SweepParameters, point: Point) -> list[MeasuredPoint
     return [point(rate)]
 
 
-def sweep(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
+def sweep(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
     """The points in the order measured."""
     match parameters.sweep:
         case "rising":
@@ -130,18 +129,18 @@ def sweep(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
             return [point(rate) for rate in (*parameters.listed_rates, None)]
 
 
-def _rising(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
-    points: list[MeasuredPoint] = []
+def _rising(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
+    points: list[Point] = []
     rate = parameters.first_rate_frames_per_second
     while len(points) < _MAXIMUM_POINTS:
         points.append(point(rate))
-        if _saturated(points[-1].traffic, parameters.stop_below_share):
+        if _saturated(points[-1], parameters.stop_below_share):
             break
         rate *= parameters.rate_factor
     return [*points, point(None)]
 
 
-def _from_flat_out(parameters: SweepParameters, point: Point) -> list[MeasuredPoint]:
+def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
     """Flat out, the next rate above twice what that forwarded, and if that forwards more, its neighbours to the top."""
     first, factor = parameters.first_rate_frames_per_second, parameters.rate_factor
     flat_out = point(None)
@@ -157,23 +156,23 @@ def _from_flat_out(parameters: SweepParameters, point: Point) -> list[MeasuredPo
     return [flat_out, *points.values()]
 
 
-def _neighbour(parameters: SweepParameters, points: Mapping[int, MeasuredPoint]) -> int | None:
+def _neighbour(parameters: SweepParameters, points: Mapping[int, Point]) -> int | None:
     """The step beside the best that may forward more: the next above if the generator can offer more, or the next below
     if it has frames enough. None at the top.
     """
     best = max(points, key=lambda step: source_rate(points[step]))
     above, below = best + 1, best - 1
-    intended, offered, _ = frame_totals(points[best].traffic)
+    intended, offered, _ = frame_totals(points[best])
     if above not in points and offered >= parameters.stop_below_share * intended:
         return above
     enough = parameters.first_rate_frames_per_second * parameters.rate_factor**below > source_rate(points[best])
     return below if below >= 0 and below not in points and enough else None
 
 
-def source_rate(point: MeasuredPoint) -> float:
+def source_rate(point: Point) -> float:
     """Forwarded frames/s of a source, on average, over the point's own length."""
-    _, _, forwarded = frame_totals(point.traffic)
-    return forwarded * 1e9 / point.duration_ns / len(point.traffic.sources)
+    _, _, forwarded = frame_totals(point)
+    return forwarded * 1e9 / point.duration_ns / len(point.sources)
 
 
 def sweep_seconds(parameters: SweepParameters, slowdown: float) -> float:

@@ -30,8 +30,7 @@ from virtoll.agent.operations.jobs import (
 )
 from virtoll.agent.timekeeper import TimedJob
 from virtoll.errors import GuestError
-from virtoll.runfolder.records import Clock, duration_ns
-from virtoll.runfolder.store import parse_record
+from virtoll.runfolder.records import duration_ns
 from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric, compared
 from virtoll.workloads.network_path import FarEnd, NetworkWorkload, Path_co, PathParameters, far_end
 
@@ -123,7 +122,7 @@ class _Tcp(NetworkWorkload[Path_co]):
             "shaped_by": shaped_by,
             "figures": None,
         }
-        took_ns = duration_ns(parse_record(Clock, timed.clock))
+        took_ns = duration_ns(timed.clock)
         if took_ns is not None and took_ns > 0:
             result["figures"] = self.figures(took_ns / 1e9, (timed.result, served.result))
         check, problem = compared(value, expected, timed.problem)
@@ -165,7 +164,6 @@ class TcpStream(_Tcp[TcpStreamParameters]):
         """Who sends how much."""
         parameters = self.parameters
         return StreamExchange(
-            kind="stream",
             active=_active(parameters.direction == "from-guest"),
             bytes=int(parameters.size),
             message_bytes=parameters.message_bytes,
@@ -209,7 +207,6 @@ class TcpRequestResponse(_Tcp[TcpRequestResponseParameters]):
         """Who asks how often."""
         parameters = self.parameters
         return RequestResponseExchange(
-            kind="request-response",
             active=_active(parameters.direction == "from-guest"),
             transactions=parameters.transactions,
             request_bytes=parameters.request_bytes,

@@ -12,11 +12,10 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.operations.traffic import SentSource
+from virtoll.runfolder.traffic_records import Point, SourceCounts
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import point_between_hops, stream_through
 from virtoll.workloads.loss_ratio_search import Bound, Counted, Goal, GoalBounds, search
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import frame_totals
 from virtoll.workloads.traffic import FrameParameters, unbalanced
@@ -149,33 +148,33 @@ class Throughput(Workload[ThroughputParameters]):
         }
         return Measurement(result=result, points=points, problem=unbalanced(points))
 
-    def _point(self, bench: Bench, rate: float | None, seconds: float) -> MeasuredPoint:
+    def _point(self, bench: Bench, rate: float | None, seconds: float) -> Point:
         """At this rate of all streams together, or flat out."""
         parameters = self.parameters
         stream_rate = None if rate is None else rate / parameters.streams
         return point_between_hops(bench, stream_through(bench, parameters), parameters, int(seconds * 1e9), stream_rate)
 
 
-def _offered_rate(point: MeasuredPoint, *, apart: bool) -> float:
+def _offered_rate(point: Point, *, apart: bool) -> float:
     """Frames/s that left the generator, over the time that its thread ran."""
     return sum(
         _given(source, apart=apart) * 1e9 / (source.end_monotonic_ns - source.start_monotonic_ns)
-        for source in point.traffic.sources
+        for source in point.sources
     )
 
 
-def _counted(point: MeasuredPoint, load: float, seconds: float, *, apart: bool) -> Counted:
-    intended, _, forwarded = frame_totals(point.traffic)
-    offered = sum(_given(source, apart=apart) for source in point.traffic.sources)
+def _counted(point: Point, load: float, seconds: float, *, apart: bool) -> Counted:
+    intended, _, forwarded = frame_totals(point)
+    offered = sum(_given(source, apart=apart) for source in point.sources)
     return Counted(load, seconds, intended, offered, forwarded)
 
 
-def _given(source: SentSource, *, apart: bool) -> int:
+def _given(source: SourceCounts, *, apart: bool) -> int:
     """Frames that the sender had for the guest: what the guest's own full queue refused is lost, not unsent."""
     return source.offered_frames + (source.refused_frames or 0) * apart
 
 
-def _goal_record(outcome: GoalBounds, points: Sequence[MeasuredPoint]) -> dict[str, Any]:
+def _goal_record(outcome: GoalBounds, points: Sequence[Point]) -> dict[str, Any]:
     goal = outcome.goal
     return {
         "name": goal.name,
@@ -190,7 +189,7 @@ def _goal_record(outcome: GoalBounds, points: Sequence[MeasuredPoint]) -> dict[s
     }
 
 
-def _bound_record(bound: Bound | None, points: Sequence[MeasuredPoint]) -> dict[str, Any] | None:
+def _bound_record(bound: Bound | None, points: Sequence[Point]) -> dict[str, Any] | None:
     """The bound, the length of each of its trials, and their places among the trial's points, the first flat out."""
     if bound is None:
         return None

@@ -16,19 +16,11 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from virtoll.agent.client import TrafficAgents
-from virtoll.agent.operations.traffic import (
-    Destinations,
-    MixPart,
-    SinkEnd,
-    Source,
-    Traffic,
-    TrafficReply,
-    TrafficRequest,
-)
+from virtoll.agent.operations.traffic import Destinations, MixPart, SinkEnd, Source, Traffic, TrafficRequest
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.frame_shape import FrameShape
-from virtoll.workloads.points import MeasuredPoint
+from virtoll.runfolder.traffic_records import Point, TrafficReply
 from virtoll.workloads.several_agents import by_several
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
@@ -121,10 +113,10 @@ class TrafficStream:
             drain_limit_ns=DRAIN_LIMIT_NS,
         )
         if parameters.batch_frames:
-            request = request.but(batch_frames=parameters.batch_frames)
+            request = request.replace(batch_frames=parameters.batch_frames)
         if parameters.mix != "none":
             parts = tuple(MixPart(frame_size_bytes=size, weight=weight) for size, weight in parameters.parts)
-            request = request.but(mix=parts)
+            request = request.replace(mix=parts)
         return request
 
     def _source(self, number: int, parameters: FrameParameters, rate: float | None) -> Source:
@@ -142,16 +134,16 @@ class TrafficStream:
             key=secrets.token_hex(_KEY_BYTES),
         )
         if parameters.vlan:
-            source = source.but(vlan=parameters.vlan)
+            source = source.replace(vlan=parameters.vlan)
         if parameters.destinations > 1:
             table = self.table or Table(parameters.destinations, 0)
             spread = Destinations(count=parameters.destinations, routes=table.routes, seed=table.seed)
-            source = source.but(destinations=spread)
+            source = source.replace(destinations=spread)
         return source
 
     def _sink(self, parameters: FrameParameters) -> SinkEnd:
         sink = SinkEnd(interfaces=self.sink_interfaces, cpu=self.sink_cpu)
-        return sink.but(backend=parameters.sink) if parameters.sink != "auto" else sink
+        return sink.replace(backend=parameters.sink) if parameters.sink != "auto" else sink
 
 
 @dataclass(frozen=True)
@@ -172,30 +164,33 @@ def send(
     *,
     histograms: bool = False,
     metering: Metering | None = None,
-) -> MeasuredPoint:
+) -> Point:
     """One point: the answer as it came, with what was intended.
 
     On several hosts the answer is joined from its parts. Whatever fails, no sink is left open.
     """
     request = stream.request(parameters, tag, duration_ns, rate)
     if histograms:
-        request = request.but(histograms=True)
+        request = request.replace(histograms=True)
     if metering is not None:
-        request = request.but(idle_of=metering.cpus, wake_ns=metering.wake_ns)
+        request = request.replace(idle_of=metering.cpus, wake_ns=metering.wake_ns)
     deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
     if len(peer.agents) == 1:
-        return MeasuredPoint(rate, duration_ns, peer.generator.ask(TrafficRequest.of(request), deadline_seconds))
-    reply, clocks = by_several(peer, request, deadline_seconds)
-    return MeasuredPoint(rate, duration_ns, reply, {"generator_clocks": clocks} if clocks else {})
+        reply, clocks = peer.generator.ask(TrafficRequest.from_record(request), deadline_seconds), None
+    else:
+        reply, clocks = by_several(peer, request, deadline_seconds)
+    return Point.from_record(
+        reply, intended_rate_frames_per_second=rate, duration_ns=duration_ns, generator_clocks=clocks
+    )
 
 
-def unbalanced(points: Sequence[MeasuredPoint]) -> str | None:
+def unbalanced(points: Sequence[Point]) -> str | None:
     """Why the counts of a point are no result, or None when all are.
 
     Its books do not balance (integers, so exactly), or the sink's wait was over before the guest had forwarded what it
     held.
     """
-    return next(filter(None, (_unbalanced(point.traffic) for point in points)), None) or _late(points)
+    return next(filter(None, (_unbalanced(point) for point in points)), None) or _late(points)
 
 
 def _unbalanced(point: TrafficReply) -> str | None:
@@ -221,11 +216,11 @@ def _unbalanced(point: TrafficReply) -> str | None:
     return None
 
 
-def _late(points: Sequence[MeasuredPoint]) -> str | None:
+def _late(points: Sequence[Point]) -> str | None:
     """A point of which more was forwarded after its books were closed than before, as the point after it tells."""
     for point, after in itertools.pairwise(points):
-        counted = sum(sink.forwarded_frames for sink in point.traffic.sink.per_source)
-        late = after.traffic.sink.late_trial_frames
+        counted = sum(sink.forwarded_frames for sink in point.sink.per_source)
+        late = after.sink.late_trial_frames
         if late > counted:
             return (
                 f"{counted} frames of a point arrived in time and {late} when it was over: "

@@ -11,29 +11,20 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from virtoll.agent.operations.traffic import (
-    SendReply,
-    SendRequest,
-    SinkCloseRequest,
-    SinkFinishRequest,
-    SinkOpenRequest,
-    Traffic,
-    TrafficCpu,
-    TrafficReply,
-)
+from virtoll.agent.operations.traffic import SendRequest, SinkCloseRequest, SinkFinishRequest, SinkOpenRequest, Traffic
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
 from virtoll.lab.network import Link
 from virtoll.lab.shaping import Shape
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMALLEST_FRAME_BYTES
+from virtoll.runfolder.traffic_records import Cpu, Point, SendReply, TrafficReply
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.network_path import shaped
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.several_agents import generators_cpu, totals
 from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
@@ -132,12 +123,14 @@ class Transmitters(Workload[TransmittersParameters]):
         with shaped(bench, links[0], Shape(parameters.link_rate_bits_per_second)) as shaped_by:
             reply, guests_cpu = _send_together(benches, request, 30 + 2 * parameters.duration_ns / 1e9)
         rate = parameters.rate_frames_per_second or None
-        beside = {
-            "guests_cpu": guests_cpu,
-            "shared_link": parameters.nic == "shared",
-            "shared_cpus": parameters.transmitters > 1 and parameters.affinity != "apart",
-        }
-        point = MeasuredPoint(rate, parameters.duration_ns, reply, beside)
+        point = Point.from_record(
+            reply,
+            intended_rate_frames_per_second=rate,
+            duration_ns=parameters.duration_ns,
+            guests_cpu=guests_cpu,
+            shared_link=parameters.nic == "shared",
+            shared_cpus=parameters.transmitters > 1 and parameters.affinity != "apart",
+        )
         together = _together(reply)
         problem = unbalanced([point]) or apart(reply, together)
         result = {"together_share": together, "shaped_by": shaped_by}
@@ -164,12 +157,12 @@ def _request(benches: Sequence[Bench], links: Sequence[Link], parameters: Transm
 
 def _send_together(
     benches: Sequence[Bench], request: Traffic, deadline_seconds: float
-) -> tuple[TrafficReply, list[dict[str, Any]]]:
+) -> tuple[TrafficReply, tuple[Cpu, ...]]:
     """The answers of all guests and of the sink, joined as ``traffic`` would have answered; the guests' CPU times."""
     from concurrent.futures import ThreadPoolExecutor  # it brings in logging, which every start would pay for
 
     sink = benches[0].peer.sink
-    sink.ask(SinkOpenRequest.of(request))
+    sink.ask(SinkOpenRequest.from_record(request))
     try:
         with benches[0].timekeeper.measuring(), ThreadPoolExecutor(max_workers=len(benches)) as threads:
             begins = time.monotonic() + _lead_seconds(len(benches))
@@ -178,16 +171,22 @@ def _send_together(
                 for number, bench in enumerate(benches)
             ]
             sent = [future.result() for future in futures]
-        sources = tuple(reply.sources[0].but(source=number) for number, reply in enumerate(sent))
+        sources = tuple(reply.sources[0].replace(source=number) for number, reply in enumerate(sent))
         received = sink.ask(SinkFinishRequest(sources=totals(sources)), deadline_seconds)
     except GuestError:
         with contextlib.suppress(GuestError):
             sink.ask(SinkCloseRequest(), deadline_seconds)
         raise
-    guests = [reply.cpu.to_json() for reply in sent]  # by the guests' clocks
-    cpu = {**generators_cpu([reply.cpu for reply in sent]), **received.cpu.to_json()}
-    joined = TrafficReply.of(
-        sent[0], sources=sources, sink=received.sink, interfaces=received.interfaces, cpu=TrafficCpu.from_json(cpu)
+    guests = tuple(reply.cpu for reply in sent)  # by the guests' clocks
+    generators = generators_cpu(guests)
+    cpu = received.cpu.replace(
+        generator_user_ns=generators.generator_user_ns,
+        generator_system_ns=generators.generator_system_ns,
+        generator_cpu_ns=generators.generator_cpu_ns,
+        generator_cores=generators.generator_cores,
+    )
+    joined = TrafficReply.from_record(
+        sent[0], sources=sources, sink=received.sink, interfaces=received.interfaces, cpu=cpu
     )
     return joined, guests
 
@@ -198,9 +197,9 @@ def _lead_seconds(guests: int) -> float:
 
 def _send(bench: Bench, request: Traffic, number: int, begins: float, deadline_seconds: float) -> SendReply:
     """One guest's half; all begin at the same moment, so that who is asked last need not wait for those that send."""
-    source = request.sources[number].but(number=number)
+    source = request.sources[number].replace(number=number)
     delay_ns = max(0, int((begins - time.monotonic()) * 1e9))
-    return bench.guest.ask(SendRequest.of(request, sources=(source,), delay_ns=delay_ns), deadline_seconds)
+    return bench.guest.ask(SendRequest.from_record(request, sources=(source,), delay_ns=delay_ns), deadline_seconds)
 
 
 def apart(point: TrafficReply, together: float | None) -> str | None:

@@ -16,9 +16,9 @@ from pydantic import Field, model_validator
 from virtoll.errors import GuestCannot
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.frame_shape import MOST_SOURCES, SWEEP_KEYS
+from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
-from virtoll.workloads.points import MeasuredPoint
 from virtoll.workloads.router import routing
 from virtoll.workloads.sweep import (
     Points,
@@ -108,7 +108,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
                 configured.enter_context(routing(router, parameters))
             stream = _stream(benches, parameters)
 
-            def point(rate: float | None) -> MeasuredPoint:
+            def point(rate: float | None) -> Point:
                 tag = bench.next_tag()
                 with bench.timekeeper.measuring():
                     return send(bench.peer, stream, parameters, tag, parameters.point_ns, rate, histograms=True)

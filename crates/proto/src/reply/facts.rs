@@ -18,7 +18,7 @@ pub struct Facts {
     pub interfaces: Option<Vec<Interface>>,
     /// Settings of the kernel by name.
     pub sysctls: BTreeMap<String, Option<String>>,
-    /// Null in what an older agent said.
+    /// What confines the agent's process.
     pub reach: Option<Reach>,
 }
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
-from virtoll.agent.messages import Request
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.http import HttpLoadRequest
 from virtoll.agent.operations.jobs import RunRequest, ServeCloseRequest, ServeFinishRequest, ServeRequest
 from virtoll.agent.operations.network import NetworkRequest
-from virtoll.agent.operations.programs import (
-    DataRequest,
-    EndRequest,
-    ExecRequest,
-    ProgressRequest,
-    SpawnRequest,
-)
+from virtoll.agent.operations.programs import DataRequest, EndRequest, ExecRequest, ProgressRequest, SpawnRequest
 from virtoll.agent.operations.session import (
     ClocksRequest,
     FactsRequest,
@@ -37,9 +29,10 @@ from virtoll.agent.operations.traffic import (
     TrafficStartRequest,
     TrafficStopRequest,
 )
+from virtoll.agent.request import Request
 
-OPERATIONS: Final[Mapping[str, type[Request[Any]]]] = {
-    request.op: request
+OPERATIONS: Final[dict[str, type[Request[Any]]]] = {
+    str(request.__struct_config__.tag): request
     for request in (
         HelloRequest,
         ClocksRequest,

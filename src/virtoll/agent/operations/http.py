@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from virtoll.agent.messages import Message, Request
-from virtoll.agent.operations.counters import ProcessorTimes
-from virtoll.agent.operations.traffic import Distribution
+from virtoll.agent.request import Request
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.traffic_records import Distribution, Processor
 
 
-class HttpLoadCpu(Message):
+class HttpLoadCpu(Record):
     """CPU time of the generator, and what the host's CPUs did meanwhile."""
 
     generator_cpu_ns: int
     core: int | None
-    processors: tuple[ProcessorTimes, ...]
+    processors: tuple[Processor, ...]
 
 
-class HttpLoadReply(Message):
+class HttpLoadReply(Record):
     """The books: ``intended = replies + timeouts + failures``; times in ns by the peer's clock."""
 
     intended_requests: int
     replies: int
-    statuses: Mapping[str, int]
+    statuses: dict[str, int]
     timeouts: int
     unsent_requests: int
-    failures: Mapping[str, int]
+    failures: dict[str, int]
     body_bytes: int
     connections_opened: int
     connections_open_maximum: int
@@ -39,7 +37,7 @@ class HttpLoadReply(Message):
     cpu: HttpLoadCpu
 
 
-class HttpLoadRequest(Request[HttpLoadReply], op="http-load"):
+class HttpLoadRequest(Request[HttpLoadReply], tag="http-load"):
     """An open loop: requests become due at a fixed rate, whatever the server does."""
 
     target: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.session import Done
+from virtoll.agent.request import Message, Request
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.records import GuestClock
 
 Side = Literal["opener", "listener"]
 
@@ -22,27 +23,15 @@ class MarkLink(Message):
     first_sequence: int
 
 
-class GuestTimes(Message):
-    """The guest's clocks at the marks, the pause from the start mark to the job, and the CPU time between the marks."""
-
-    start_monotonic_ns: int
-    end_monotonic_ns: int
-    start_realtime_ns: int
-    end_realtime_ns: int
-    user_cpu_ns: int
-    system_cpu_ns: int
-    pause_ns: int = 0
-
-
-class RunReply(Message):
+class RunReply(Record):
     """``result``: the job's own figures; ``check``: what shows that it was done."""
 
-    guest: GuestTimes
-    result: Mapping[str, Any]
+    guest: GuestClock
+    result: dict[str, Any]
     check: str
 
 
-class RunRequest(Request[RunReply], op="run"):
+class RunRequest(Request[RunReply], tag="run"):
     """Runs a job ``repeats`` times; without ``marks`` they come over the channel alone.
 
     ``pause_ns``: how long the guest sleeps between the start mark and the job; ``delay_ns``: how long after the request
@@ -50,27 +39,25 @@ class RunRequest(Request[RunReply], op="run"):
     """
 
     job: str
-    parameters: Mapping[str, Any]
+    parameters: dict[str, Any]
     marks: MarkLink | None = None
     repeats: int = 1
     pause_ns: int = 0
     delay_ns: int = 0
 
 
-class StreamExchange(Message):
+class StreamExchange(Message, tag="stream", tag_field="kind"):
     """The active end sends bytes, by each of its ``connections`` a part."""
 
-    kind: Literal["stream"]
     active: Side
     bytes: int
     message_bytes: int
     connections: int = 1
 
 
-class RequestResponseExchange(Message):
+class RequestResponseExchange(Message, tag="request-response", tag_field="kind"):
     """The active end asks and the other one answers, by each of its ``connections`` a part."""
 
-    kind: Literal["request-response"]
     active: Side
     transactions: int
     request_bytes: int
@@ -81,13 +68,13 @@ class RequestResponseExchange(Message):
 Exchange = StreamExchange | RequestResponseExchange
 
 
-class ServeReply(Message):
+class ServeReply(Record):
     """Where it listens."""
 
     port: int
 
 
-class ServeRequest(Request[ServeReply], op="serve"):
+class ServeRequest(Request[ServeReply], tag="serve"):
     """Listens for the exchange's connections, and does its end of it while the session goes on; port 0: any."""
 
     address: str
@@ -97,7 +84,7 @@ class ServeRequest(Request[ServeReply], op="serve"):
     cpu: int | None = None
 
 
-class TcpInformation(Message):
+class TcpInformation(Record):
     """The connection's counters, TCP_INFO of the kernel."""
 
     retransmitted_segments: int
@@ -106,23 +93,23 @@ class TcpInformation(Message):
     received_segment_bytes: int
 
 
-class ServeFinishReply(Message):
+class ServeFinishReply(Record):
     """``result``: the exchange's own figures; ``connections``: those of each of several, with its counters.
 
     ``tcp``: the only connection's; None of several, and where the kernel has no counters.
     """
 
-    result: Mapping[str, Any]
+    result: dict[str, Any]
     check: str
     tcp: TcpInformation | None
-    connections: tuple[Mapping[str, Any], ...] = ()
+    connections: tuple[dict[str, Any], ...] = ()
 
 
-class ServeFinishRequest(Request[ServeFinishReply], op="serve-finish"):
+class ServeFinishRequest(Request[ServeFinishReply], tag="serve-finish"):
     """Waits for the end of what is served."""
 
     timeout_ns: int
 
 
-class ServeCloseRequest(Request[Done], op="serve-close"):
+class ServeCloseRequest(Request[Done], tag="serve-close"):
     """Breaks off what is served."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from virtoll.agent.messages import Message, Request
+from virtoll.agent.request import Message, Request
+from virtoll.runfolder.record import Record
 
 
 class Neighbour(Message):
@@ -41,7 +42,7 @@ class Route(Message):
     via: str
 
 
-class InterfaceState(Message):
+class InterfaceState(Record):
     """An interface once it is configured."""
 
     name: str
@@ -50,13 +51,13 @@ class InterfaceState(Message):
     operstate: str | None = None
 
 
-class NetworkReply(Message):
+class NetworkReply(Record):
     """The interfaces of the request, in its order."""
 
     interfaces: tuple[InterfaceState, ...]
 
 
-class NetworkRequest(Request[NetworkReply], op="network"):
+class NetworkRequest(Request[NetworkReply], tag="network"):
     """Interfaces, routes and forwarding; None leaves forwarding as it is."""
 
     interfaces: tuple[Interface, ...] = ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from virtoll.agent.request import Message, Request
+from virtoll.runfolder.conditions import Progress
+from virtoll.runfolder.record import Record
 
-from virtoll.agent.messages import Message, Request
 
-
-class ExecReply(Message):
+class ExecReply(Record):
     """How a program ended and what it wrote; a status of None: a signal ended it."""
 
     status: int | None
@@ -24,22 +24,22 @@ class Program(Message):
     argv: tuple[str, ...]
     timeout_ns: int
     limit_bytes: int
-    env: Mapping[str, str] | None = None
+    env: dict[str, str] | None = None
     directory: str | None = None
     stdin: bytes | None = None
 
 
-class ExecRequest(Program, Request[ExecReply], op="exec"):
+class ExecRequest(Program, Request[ExecReply], tag="exec"):
     """Runs a program to its end; ``limit_bytes`` is the most that is kept of each of its outputs."""
 
 
-class SpawnReply(Message):
+class SpawnReply(Record):
     """The program's process."""
 
     pid: int
 
 
-class SpawnRequest(Request[SpawnReply], op="spawn"):
+class SpawnRequest(Request[SpawnReply], tag="spawn"):
     """Starts a program and does not wait for it; the new file ``output`` takes what it writes.
 
     ``sample_ns``: how often its CPU time is read while it runs; None: never.
@@ -48,26 +48,18 @@ class SpawnRequest(Request[SpawnReply], op="spawn"):
     name: str
     argv: tuple[str, ...]
     output: str
-    env: Mapping[str, str] | None = None
+    env: dict[str, str] | None = None
     directory: str | None = None
     sample_ns: int | None = None
 
 
-class ProgressReply(Message):
-    """What a program and all in its process group have used, to 10 ms, by the guest's monotonic clock."""
-
-    monotonic_ns: int
-    cpu_ns: int
-    processes: int
-
-
-class ProgressRequest(Request[ProgressReply], op="progress"):
+class ProgressRequest(Request[Progress], tag="progress"):
     """Reads how far the program of that name has come."""
 
     name: str
 
 
-class EndReply(Message):
+class EndReply(Record):
     """How it ended; ``by_itself``: before it was asked to; ``killed``: by force; ``output``: the end of its file.
 
     ``samples``: the readings that ``spawn`` asked for, the last one just before the end.
@@ -78,10 +70,10 @@ class EndReply(Message):
     by_itself: bool
     killed: bool
     output: bytes
-    samples: tuple[ProgressReply, ...] | None = None
+    samples: tuple[Progress, ...] | None = None
 
 
-class EndRequest(Request[EndReply], op="end"):
+class EndRequest(Request[EndReply], tag="end"):
     """Ends what was spawned under that name, by force after ``timeout_ns``."""
 
     name: str
@@ -89,7 +81,7 @@ class EndRequest(Request[EndReply], op="end"):
     limit_bytes: int
 
 
-class DataReply(Message):
+class DataReply(Record):
     """The data directory's file system, and what is in it."""
 
     file_system: str
@@ -103,7 +95,7 @@ class DataReply(Message):
     trimmed_bytes: int | None
 
 
-class DataRequest(Request[DataReply], op="data"):
+class DataRequest(Request[DataReply], tag="data"):
     """Empties the folder, takes its files out of the page cache, tells the disk what is free: what is asked for."""
 
     path: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from virtoll.agent.request import Request
+from virtoll.runfolder.facts import Facts
+from virtoll.runfolder.record import Record
 
-from virtoll.agent.messages import Message, Request
 
-
-class Done(Message):
+class Done(Record):
     """The reply of an operation without a result."""
 
 
-class Ready(Message):
+class Ready(Record):
     """What the agent says of itself: at its start, and as the reply to ``hello``."""
 
     protocol: int
@@ -30,13 +30,13 @@ class HelloReply(Ready):
     target: str | None = None
 
 
-class HelloRequest(Request[HelloReply], op="hello"):
+class HelloRequest(Request[HelloReply], tag="hello"):
     """The controller's version of the protocol."""
 
     protocol: int
 
 
-class ClocksReply(Message):
+class ClocksReply(Record):
     """The agent's clocks, read back to back."""
 
     realtime_ns: int
@@ -45,94 +45,19 @@ class ClocksReply(Message):
     boottime_ns: int
 
 
-class ClocksRequest(Request[ClocksReply], op="clocks"):
+class ClocksRequest(Request[ClocksReply], tag="clocks"):
     """What its clocks say; also the shortest question that there is."""
 
 
-class CpuQuota(Message):
-    """A cgroup's CPU quota."""
-
-    quota_us: int
-    period_us: int
-
-
-class InterfaceFacts(Message):
-    """One network interface as the guest sees it."""
-
-    name: str
-    mac: str | None = None
-    mtu: int | None = None
-    driver: str | None = None
-    speed_mbit: int | None = None
-    offloads: Mapping[str, bool] | None = None
-
-
-class ReachFacts(Message):
-    """What confines the agent's process, and what a process with its rights may do there; None: it cannot be read.
-
-    ``attempts``: each ``allowed``, or the name of the error with which the kernel refused.
-    """
-
-    user_map: str | None = None
-    seccomp_mode: int | None = None
-    seccomp_filters: int | None = None
-    no_new_privileges: bool | None = None
-    capabilities_bounding_hex: str | None = None
-    security_label: str | None = None
-    writable_mounts: tuple[str, ...] | None = None
-    network_namespace: str | None = None
-    sockets: tuple[str, ...] = ()
-    abstract_sockets: int | None = None
-    attempts: Mapping[str, str] | None = None
-
-
-class FactsReply(Message):
-    """What is measured inside the guest; None where it cannot be read there."""
-
-    kernel_release: str | None = None
-    kernel_version: str | None = None
-    machine: str | None = None
-    cpus_online: int | None = None
-    cpus_allowed: int | tuple[int, ...] | None = None
-    cpu_model: str | None = None
-    cpu_flags: tuple[str, ...] | None = None
-    memory_total_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    memory_installed_bytes: int | None = None
-    cpu_quota: CpuQuota | None = None
-    page_size_bytes: int | None = None
-    clock_source: str | None = None
-    clock_sources: str | None = None
-    data_schedulers: str | None = None
-    clock_tick_hz: int | None = None
-    scheduler_tick_hz: int | None = None
-    scheduler_tickless: str | None = None
-    boot_id: str | None = None
-    root_filesystem: str | None = None
-    hypervisor: str | None = None
-    cmdline: str | None = None
-    agent_sha256: str | None = None
-    agent_bytes: int | None = None
-    files_count: int | None = None
-    files_sha256: str | None = None
-    modules_sha256: str | None = None
-    pid: int | None = None
-    uid: int | None = None
-    capabilities_hex: str | None = None
-    interfaces: tuple[InterfaceFacts, ...] = ()
-    sysctls: Mapping[str, str | None] | None = None
-    reach: ReachFacts | None = None
-
-
-class FactsRequest(Request[FactsReply], op="facts"):
+class FactsRequest(Request[Facts], tag="facts"):
     """What the guest is, for the equivalence report."""
 
 
-class ShutdownRequest(Request[Done], op="shutdown"):
+class ShutdownRequest(Request[Done], tag="shutdown"):
     """The agent answers and leaves; as a machine's first process it powers that off."""
 
 
-class TerminalRequest(Request[Done], op="terminal"):
+class TerminalRequest(Request[Done], tag="terminal"):
     """A process on a pseudo terminal; what it writes comes as events."""
 
     argv: tuple[str, ...]
@@ -140,13 +65,13 @@ class TerminalRequest(Request[Done], op="terminal"):
     columns: int
 
 
-class TerminalOutput(Message):
+class TerminalOutput(Record, tag="terminal", tag_field="event"):
     """The event that the terminal's process has written."""
 
     data: bytes
 
 
-class TerminalExit(Message):
+class TerminalExit(Record, tag="terminal-exit", tag_field="event"):
     """The event that it has ended, with an exit status or by a signal."""
 
     status: int | None
@@ -158,18 +83,18 @@ class TerminalExit(Message):
         return self.status if self.status is not None else 128 + (self.signal or 0)
 
 
-class TerminalInputRequest(Request[Done], op="terminal-input"):
+class TerminalInputRequest(Request[Done], tag="terminal-input"):
     """Keys for the terminal's process."""
 
     data: bytes
 
 
-class TerminalResizeRequest(Request[Done], op="terminal-resize"):
+class TerminalResizeRequest(Request[Done], tag="terminal-resize"):
     """The terminal's new size in characters."""
 
     rows: int
     columns: int
 
 
-class TerminalCloseRequest(Request[Done], op="terminal-close"):
+class TerminalCloseRequest(Request[Done], tag="terminal-close"):
     """Ends the terminal's process."""

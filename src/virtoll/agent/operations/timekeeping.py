@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.session import Done
+from virtoll.agent.request import Request
+from virtoll.runfolder.record import Record
 
 
-class TimekeeperStartRequest(Request[Done], op="timekeeper-start"):
+class TimekeeperStartRequest(Request[Done], tag="timekeeper-start"):
     """Captures the marks that arrive on an interface."""
 
     interface: str
 
 
-class Mark(Message):
+class Mark(Record):
     """A captured mark, by the kernel's stamp."""
 
     identifier: int
@@ -21,14 +22,14 @@ class Mark(Message):
     realtime_minus_monotonic_ns: int
 
 
-class MarksReply(Message):
+class MarksReply(Record):
     """The marks that are there, and how many of those that were waited for are not."""
 
     marks: tuple[Mark, ...]
     missing: int
 
 
-class MarksRequest(Request[MarksReply], op="marks"):
+class MarksRequest(Request[MarksReply], tag="marks"):
     """Waits for so many marks of that identifier on that interface, and forgets them."""
 
     interface: str
@@ -37,14 +38,14 @@ class MarksRequest(Request[MarksReply], op="marks"):
     timeout_ns: int
 
 
-class PathDelayReply(Message):
+class PathDelayReply(Record):
     """Round trips to the guest's kernel."""
 
     round_trip_ns: tuple[int, ...]
     lost: int
 
 
-class PathDelayRequest(Request[PathDelayReply], op="path-delay"):
+class PathDelayRequest(Request[PathDelayReply], tag="path-delay"):
     """Sends so many ICMP echo requests, one after the other; ``timeout_ns`` is that of each reply."""
 
     interface: str

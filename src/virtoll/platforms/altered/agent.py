@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from virtoll.agent.client import Caller, ChannelMark
-from virtoll.agent.messages import Message, Request
-from virtoll.agent.operations.jobs import GuestTimes, RunReply
+from virtoll.agent.operations.jobs import RunReply
 from virtoll.agent.operations.network import NetworkReply, NetworkRequest
+from virtoll.agent.request import Request
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.records import GuestClock
 
-Reply = TypeVar("Reply", bound=Message)
+Reply = TypeVar("Reply", bound=Record)
 
 
 def _leave(request: NetworkRequest, reply: NetworkReply) -> None:
@@ -55,10 +57,10 @@ class AlteredAgent:
 
     def ask(self, request: Request[Reply], deadline_seconds: float = 60.0) -> Reply:
         """The real agent's reply, altered."""
-        real_request = request.but(ip_forward=False) if self._is_routing(request) else request
+        real_request = request.replace(ip_forward=False) if self._is_routing(request) else request
         reply = self.real.ask(real_request, deadline_seconds)
         if isinstance(reply, RunReply):
-            altered = reply.but(guest=self._by_wrong_clock(reply.guest))
+            altered = reply.replace(guest=self._by_wrong_clock(reply.guest))
             return request.read_reply(altered.to_json(), "an altered agent")
         if isinstance(request, NetworkRequest) and isinstance(reply, NetworkReply) and self._is_routing(request):
             self.configured(request, reply)
@@ -71,14 +73,14 @@ class AlteredAgent:
     def _is_routing(self, request: Request[Any]) -> bool:
         return not self.kernel_forwards and isinstance(request, NetworkRequest) and bool(request.ip_forward)
 
-    def _by_wrong_clock(self, times: GuestTimes) -> GuestTimes:
+    def _by_wrong_clock(self, times: GuestClock) -> GuestClock:
         self._jobs += 1
         stepped_ns = self.step_ns if self._jobs % 2 == 0 else 0
 
         def end(start_ns: int, end_ns: int) -> int:
             return start_ns + round((end_ns - start_ns) * self.clock_rate) + stepped_ns
 
-        return times.but(
+        return times.replace(
             end_monotonic_ns=end(times.start_monotonic_ns, times.end_monotonic_ns),
             end_realtime_ns=end(times.start_realtime_ns, times.end_realtime_ns),
             pause_ns=round(times.pause_ns * self.clock_rate),

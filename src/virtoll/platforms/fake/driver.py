@@ -19,15 +19,13 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from virtoll.agent.client import AgentModel, ChannelMark
-from virtoll.agent.messages import Message, Request
 from virtoll.agent.operations.counters import CountersRequest
-from virtoll.agent.operations.jobs import GuestTimes, RunReply, RunRequest
+from virtoll.agent.operations.jobs import RunReply, RunRequest
 from virtoll.agent.operations.network import InterfaceState, NetworkReply, NetworkRequest
 from virtoll.agent.operations.programs import (
     EndReply,
     EndRequest,
     ExecRequest,
-    ProgressReply,
     ProgressRequest,
     SpawnReply,
     SpawnRequest,
@@ -36,7 +34,6 @@ from virtoll.agent.operations.session import (
     ClocksReply,
     ClocksRequest,
     Done,
-    FactsReply,
     FactsRequest,
     HelloReply,
     HelloRequest,
@@ -61,12 +58,17 @@ from virtoll.agent.operations.traffic import (
     TrafficStartRequest,
     TrafficStopRequest,
 )
+from virtoll.agent.request import Request
 from virtoll.errors import AgentError, GuestDied, GuestNotReady
 from virtoll.experiment.model import Parameters
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.fake import jobs
 from virtoll.platforms.fake.traffic import LINK_DELAY_NS, FakeWire, LostAt
 from virtoll.platforms.host import Site
+from virtoll.runfolder.conditions import Progress
+from virtoll.runfolder.facts import Facts
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.records import GuestClock
 
 
 class FakeParameters(Parameters):
@@ -197,7 +199,7 @@ class FakeWorld:
         now = self.now_ns
         return ClocksReply(realtime_ns=now, monotonic_ns=now, monotonic_raw_ns=now, boottime_ns=now)
 
-    def load(self, request: SpawnRequest | ProgressRequest | EndRequest) -> Message:
+    def load(self, request: SpawnRequest | ProgressRequest | EndRequest) -> Record:
         """A program beside the requests, which the model takes for a load."""
         match request:
             case SpawnRequest():
@@ -213,25 +215,25 @@ class FakeWorld:
         self.host.loaded.add(self.name)
         self.load_began_ns = self.now_ns
 
-    def progress(self) -> ProgressReply:
+    def progress(self) -> Progress:
         """What its load has used by now: all the time, or a moment where the model says that it stands still."""
         self.now_ns += 1_000_000
         used = self.now_ns - self.load_began_ns
         if self.parameters.failure == "load-stands-still":
             used = min(used, 1_000_000)
-        return ProgressReply(monotonic_ns=self.now_ns, cpu_ns=used, processes=1)
+        return Progress(monotonic_ns=self.now_ns, cpu_ns=used, processes=1)
 
     def end_load(self) -> EndReply:
         """Its load ends."""
         self.host.loaded.discard(self.name)
         by_itself = self.parameters.failure == "load-ends"
         samples = (
-            ProgressReply(monotonic_ns=self.load_began_ns, cpu_ns=0, processes=1),
-            ProgressReply(monotonic_ns=self.load_began_ns + 1, cpu_ns=1_000_000, processes=1),
+            Progress(monotonic_ns=self.load_began_ns, cpu_ns=0, processes=1),
+            Progress(monotonic_ns=self.load_began_ns + 1, cpu_ns=1_000_000, processes=1),
             self.progress(),
         )
         if self.parameters.failure == "load-stands-still":
-            samples = (samples[0].but(cpu_ns=1_000_000), *samples[1:])
+            samples = (samples[0].replace(cpu_ns=1_000_000), *samples[1:])
         return EndReply(
             status=0 if by_itself else None,
             signal=None if by_itself else 15,
@@ -250,7 +252,7 @@ class FakeAgent(AgentModel):
     channel_marks: deque[ChannelMark] = field(default_factory=deque)
     ended: bool = False
 
-    def answer(self, request: Request[Message]) -> Message:
+    def answer(self, request: Request[Record]) -> Record:
         """One operation; ``AgentError`` for what the model has not."""
         world = self.world
         match request:
@@ -322,7 +324,7 @@ class FakeAgent(AgentModel):
                     )
                 )
         guest_ns = int((end - start) * (1 + model.clock_error))
-        guest = GuestTimes(
+        guest = GuestClock(
             start_monotonic_ns=start,
             end_monotonic_ns=start + guest_ns,
             start_realtime_ns=start,
@@ -344,7 +346,7 @@ class FakePeer(AgentModel):
     channel_marks: deque[ChannelMark] = field(default_factory=deque)
     ended: bool = False
 
-    def answer(self, request: Request[Message]) -> Message:
+    def answer(self, request: Request[Record]) -> Record:
         """One operation; ``AgentError`` for what the model has not."""
         world = self.world
         match request:
@@ -379,7 +381,7 @@ class FakePeer(AgentModel):
             case TrafficStopRequest() if world.traffic_beside is not None:
                 world.host.loaded.discard(world.name)
                 world.now_ns += 1_000_000
-                sent = world.traffic_beside.but(duration_ns=world.now_ns - world.load_began_ns)
+                sent = world.traffic_beside.replace(duration_ns=world.now_ns - world.load_began_ns)
                 return world.wire.traffic(sent, world.load_began_ns, 1.0)
             case ClocksRequest():
                 return world.clocks()
@@ -458,8 +460,8 @@ class Fake(Platform[FakeParameters]):
         return FakeGuest(world, FakeAgent(world), FakePeer(world), now, now)
 
 
-def _facts(model: FakeParameters, vcpus: int) -> FactsReply:
-    known = FactsReply(
+def _facts(model: FakeParameters, vcpus: int) -> Facts:
+    return Facts(
         kernel_release="model",
         cpus_online=vcpus,
         memory_total_bytes=2**20 if model.failure == "too-small" else None,
@@ -469,4 +471,3 @@ def _facts(model: FakeParameters, vcpus: int) -> FactsReply:
         interfaces=(),
         sysctls={},
     )
-    return FactsReply.from_json({**known.to_json(), "model_cost": model.cost})

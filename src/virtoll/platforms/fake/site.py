@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from virtoll.agent.client import AgentModel, ChannelMark
-from virtoll.agent.messages import Message, Request
+from virtoll.agent.request import Request
 from virtoll.errors import GuestError
 from virtoll.image import GuestImage
 from virtoll.lab.attachments import EndpointInterfaces, Port
@@ -21,6 +21,7 @@ from virtoll.lab.commands import PLAIN, RUN_SECONDS, Connection, ProcessOptions
 from virtoll.lab.data import DataBy, DataVolume
 from virtoll.lab.network import GuestNetwork, Link
 from virtoll.platforms.host import Site
+from virtoll.runfolder.record import Record
 
 _NOWHERE = Path("/nonexistent")
 _NO_IMAGE = GuestImage(
@@ -133,7 +134,7 @@ class ModelPeer(AgentModel):
         self.channel_marks: deque[ChannelMark] = deque()
         self.ended = False
 
-    def answer(self, request: Request[Message]) -> Message:
+    def answer(self, request: Request[Record]) -> Record:
         """Refused."""
         del request
         _refuse()

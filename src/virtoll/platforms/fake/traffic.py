@@ -12,21 +12,18 @@ from typing import Literal
 
 from virtoll.agent.operations.counters import CountersReply, InterfaceCounters
 from virtoll.agent.operations.network import Interface
-from virtoll.agent.operations.traffic import (
-    ArrivedSource,
+from virtoll.agent.operations.traffic import SinkFinishReply, Source, SourceTotals, Traffic
+from virtoll.errors import AgentError
+from virtoll.runfolder.traffic_records import (
+    Cpu,
     Distribution,
     ProcessorIdle,
     SendReply,
-    SentSource,
-    SinkFinishReply,
-    SinkReply,
-    Source,
-    SourceTotals,
-    Traffic,
-    TrafficCpu,
+    Sink,
+    SinkCounts,
+    SourceCounts,
     TrafficReply,
 )
-from virtoll.errors import AgentError
 
 LostAt = Literal["guest", "generator", "sink-ring", "sink", "unlocated"]
 LINK_DELAY_NS = 20_000
@@ -78,7 +75,7 @@ class FakeWire:
             sources.append(_source(number, intended, offered, now_ns, duration))
             arrived = self._arrived(number, offered, forwarded, now_ns, duration)
             if request.histograms and forwarded:
-                arrived = arrived.but(delay_ns=_delay(offered, capacity / share * duration / 1e9, forwarded))
+                arrived = arrived.replace(delay_ns=_delay(offered, capacity / share * duration / 1e9, forwarded))
             sinks.append(arrived)
         return TrafficReply(
             backend="model",
@@ -97,7 +94,7 @@ class FakeWire:
             backend="model",
             frame_size_bytes=request.frame_size_bytes,
             sources=(_source(0, intended, min(intended, most), now_ns, duration),),
-            cpu=TrafficCpu(generator_user_ns=0, generator_system_ns=0),
+            cpu=Cpu(generator_user_ns=0, generator_system_ns=0),
         )
 
     def open_sink(self, request: Traffic) -> None:
@@ -112,12 +109,12 @@ class FakeWire:
         for number, source in enumerate(sources):
             forwarded = int(source.offered_frames * (1 - self.loss))
             sinks.append(self._arrived(number, source.offered_frames, forwarded, now_ns, self._open.duration_ns))
-        cpu = TrafficCpu(sink_user_ns=0, sink_system_ns=0)
+        cpu = Cpu(sink_user_ns=0, sink_system_ns=0)
         return SinkFinishReply(sink=_books(sinks), interfaces=(), cpu=cpu)
 
-    def _cpu(self, request: Traffic, frames: int, spread: float) -> TrafficCpu:
+    def _cpu(self, request: Traffic, frames: int, spread: float) -> Cpu:
         """Only the router costs CPU time, on the first of the CPUs."""
-        cpu = TrafficCpu(generator_user_ns=0, generator_system_ns=0, sink_user_ns=0, sink_system_ns=0)
+        cpu = Cpu(generator_user_ns=0, generator_system_ns=0, sink_user_ns=0, sink_system_ns=0)
         if not request.idle_of:
             return cpu
         busy = min(request.duration_ns, int(frames * 1e9 / self._capacity(request.frame_size_bytes, spread)))
@@ -130,13 +127,13 @@ class FakeWire:
             )
             for number, processor in enumerate(request.idle_of)
         )
-        return cpu.but(idle=tuple(idle))
+        return cpu.replace(idle=tuple(idle))
 
     def _capacity(self, size: int, spread: float) -> float:
         return 1e9 / ((_FRAME_NANOSECONDS + _BYTE_NANOSECONDS * size) * self.cost * spread)
 
-    def _arrived(self, number: int, offered: int, forwarded: int, now_ns: int, duration: int) -> ArrivedSource:
-        return ArrivedSource(
+    def _arrived(self, number: int, offered: int, forwarded: int, now_ns: int, duration: int) -> SinkCounts:
+        return SinkCounts(
             source=number,
             forwarded_frames=forwarded,
             duplicate_frames=0,
@@ -185,8 +182,8 @@ def _delay(offered: int, most: float, forwarded: int) -> Distribution:
     )
 
 
-def _source(number: int, intended: int, offered: int, now_ns: int, duration: int) -> SentSource:
-    return SentSource(
+def _source(number: int, intended: int, offered: int, now_ns: int, duration: int) -> SourceCounts:
+    return SourceCounts(
         source=number,
         intended_frames=intended,
         offered_frames=offered,
@@ -200,7 +197,5 @@ def _source(number: int, intended: int, offered: int, now_ns: int, duration: int
     )
 
 
-def _books(sinks: Sequence[ArrivedSource]) -> SinkReply:
-    return SinkReply(
-        per_source=tuple(sinks), foreign_frames=0, late_trial_frames=0, kernel_dropped_frames=0, drained=True
-    )
+def _books(sinks: Sequence[SinkCounts]) -> Sink:
+    return Sink(per_source=tuple(sinks), foreign_frames=0, late_trial_frames=0, kernel_dropped_frames=0, drained=True)

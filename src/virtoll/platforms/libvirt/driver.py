@@ -21,7 +21,8 @@ from virtoll.errors import GuestError, ProgramMissing
 from virtoll.host.guest_usage import GuestProcesses
 from virtoll.hosts.base import CommandRunner, GuestHost
 from virtoll.lab.inside import signal_tree
-from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.interfaces import taps_allowed
+from virtoll.lab.network import GuestNetwork
 from virtoll.lab.priority import preferred
 from virtoll.lab.residue import lab_named_in
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation, no_taps

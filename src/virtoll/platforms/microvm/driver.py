@@ -23,8 +23,8 @@ from virtoll.errors import GuestError
 from virtoll.image import GuestImage
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.inside import end_process, is_listened, wait_until
-from virtoll.lab.interfaces import TUN_DEVICE
-from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.interfaces import TUN_DEVICE, taps_allowed
+from virtoll.lab.network import GuestNetwork
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import ClockSetting, kernel_words

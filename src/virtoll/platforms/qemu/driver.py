@@ -30,9 +30,10 @@ from virtoll.hosts.base import GuestHost
 from virtoll.lab.attachments import Port
 from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import DataBy
-from virtoll.lab.interfaces import TUN_DEVICE
-from virtoll.lab.network import GuestNetwork, taps_allowed
+from virtoll.lab.interfaces import TUN_DEVICE, taps_allowed
+from virtoll.lab.network import GuestNetwork
 from virtoll.lab.priority import preferred
+from virtoll.lab.qemu_monitor import Monitor
 from virtoll.platforms.attachment import descriptors, machine_ports
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation, no_taps
 from virtoll.platforms.host import Site
@@ -49,7 +50,6 @@ from virtoll.platforms.qemu.command import (
     nic_arguments,
     with_disk,
 )
-from virtoll.platforms.qemu.monitor import Monitor
 
 _MIB = 2**20
 _NO_PORTS: Mapping[str, Port] = {}

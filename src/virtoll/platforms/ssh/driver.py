@@ -22,8 +22,8 @@ from typing import IO, Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from virtoll.agent.client import AgentClient, Reply
-from virtoll.agent.messages import Request
 from virtoll.agent.operations.network import NetworkRequest
+from virtoll.agent.request import Request
 from virtoll.errors import AgentError, GuestError, UsageError
 from virtoll.experiment.describe import Words
 from virtoll.experiment.model import Parameters
@@ -140,7 +140,7 @@ class FoundAgent(AgentClient):
             raise AgentError(
                 "unsupported", f"{self.who} is a found guest: IPv4 without tags only, so that all is put back"
             )
-        return super().ask(request.but(ip_forward=None), deadline_seconds)
+        return super().ask(request.replace(ip_forward=None), deadline_seconds)
 
 
 @dataclass(kw_only=True)

@@ -186,19 +186,19 @@ def _point(trial: TrialRecord, place: int, point: Point, common: Mapping[str, An
         forged_frames=value.forged_frames,
         kernel_dropped_frames=value.kernel_dropped_frames,
         loss_share=value.loss,
-        delay_p1_ns=delay.p1,
-        delay_p50_ns=delay.p50,
-        delay_p90_ns=delay.p90,
-        delay_p99_ns=delay.p99,
-        delay_p999_ns=delay.p999,
-        delay_maximum_ns=delay.maximum,
+        delay_p1_ns=getattr(delay, "p1", None),
+        delay_p50_ns=getattr(delay, "p50", None),
+        delay_p90_ns=getattr(delay, "p90", None),
+        delay_p99_ns=getattr(delay, "p99", None),
+        delay_p999_ns=getattr(delay, "p999", None),
+        delay_maximum_ns=getattr(delay, "maximum", None),
     )
 
 
-def _delay(point: Point) -> Distribution:
-    """The delay of the frames; nothing of several sources, whose quantiles cannot be put together."""
+def _delay(point: Point) -> Distribution | None:
+    """The delay of the frames; None of several sources, whose quantiles cannot be put together."""
     delays = [source.delay_ns for source in point.sink.per_source]
-    return delays[0] if len(delays) == 1 and delays[0] is not None else Distribution(count=0)
+    return delays[0] if len(delays) == 1 else None
 
 
 def _boots(data: RunData, who: Who) -> Iterator[Boot]:

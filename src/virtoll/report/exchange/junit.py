@@ -14,6 +14,7 @@ from virtoll.report.answer import damage_line
 from virtoll.report.exchange.values import Exchanged, one_line, values_of
 from virtoll.report.gate import CheckView, GateView, measured_words
 from virtoll.report.headline import host_line
+from virtoll.system.printable import printable
 
 _TRUSTED = "the A/A control and the run folder can be trusted"
 
@@ -48,9 +49,9 @@ def junit(exchanged: Exchanged) -> str:
         element = ET.SubElement(suite, "testcase", {"name": one_line(case.name), "classname": one_line(case.group)})
         if case.outcome:
             outcome = ET.SubElement(element, case.outcome, {"message": one_line(case.message)})
-            outcome.text = units.printable(case.text) or None
+            outcome.text = printable(case.text) or None
         elif case.text:
-            ET.SubElement(element, "system-out").text = units.printable(case.text)
+            ET.SubElement(element, "system-out").text = printable(case.text)
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 

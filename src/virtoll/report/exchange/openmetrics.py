@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from virtoll import units
 from virtoll.report.exchange.values import Exchanged, Value, results_of
+from virtoll.system.printable import printable
 
 _BASE = {  # by a metric's unit, the unit of the family and what a value is multiplied by
     "ns": ("seconds", 1e-9),
@@ -83,4 +84,4 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 def _escaped(text: str) -> str:
     """Control characters written out, and then what stands for itself in quotes."""
-    return units.printable(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return printable(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

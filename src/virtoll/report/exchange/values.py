@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll import units
 from virtoll.report.gate import GateView
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, why_missing
+from virtoll.system.printable import printable
 
 
 @dataclass(frozen=True)
@@ -107,4 +107,4 @@ def _value(analysis: Analysis, platform: str, task: Task, words: str, reason: st
 
 def one_line(text: str) -> str:
     """A text on one line, in which nothing steers a terminal or is no letter of XML's."""
-    return units.printable(" ".join(text.split()))
+    return printable(" ".join(text.split()))

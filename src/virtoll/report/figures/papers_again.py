@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from virtoll import units
-from virtoll.claims.model import Scalar
 from virtoll.claims.paper_figures import MBIT, Mark, Printed, placed_text
 from virtoll.report.figures import legends, markers
 from virtoll.report.figures.caveats import SIGN
@@ -35,6 +34,7 @@ from virtoll.report.figures.marks import (
 from virtoll.report.figures.style import INK, MUTED, PAPER, PlatformStyle, Specification, Width, platform_styles
 from virtoll.report.paper_figures import PanelData, PartData, axis_words, data_of, panels_of, said_mark, said_printed
 from virtoll.report.reproduction_runs import Reproduction
+from virtoll.stats.compared import Scalar
 
 _LEFT: Final = 52.0  # pixels left of a panel: the numbers of its axis, and the first one's title
 _HEIGHT: Final = 150.0

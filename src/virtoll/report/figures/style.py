@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from virtoll.units import printable
+from virtoll.system.printable import printable
 
 Specification: TypeAlias = dict[str, Any]
 """A specification of Vega-Lite or a part of one, as JSON has it."""

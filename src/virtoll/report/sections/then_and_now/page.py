@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.claims import Ratio
 from virtoll.claims.published_rows import Then
 from virtoll.claims.then_and_now import Beside, Correspondence, Now
 from virtoll.reference.published import PublishedValue, Study
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow
+from virtoll.stats.ratios import Ratio
 
 RELATION_WORDS = {"equal": "", "at_most": "at most ", "at_least": "at least ", "about": "about "}
 _BARE_HOST = "the bare host"

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from virtoll.claims import Ratio
 from virtoll.claims.published_rows import Question
 from virtoll.claims.then_and_now import Beside, Correspondence
 from virtoll.reference.published import Study
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.then_and_now.page import printed_words
 from virtoll.report.table import Table, number, shared, text
+from virtoll.stats.ratios import Ratio
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from virtoll.cli.api.frames import Rows, frame_of
-from virtoll.cli.api.tables import Runs, TableName, load_all, table_of
-from virtoll.cli.folders import FoundRun, found_run
+from virtoll.api.folders import FoundRun, found_run
+from virtoll.api.frames import Rows, frame_of
+from virtoll.api.tables import Runs, TableName, Tables, load_all
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
     from virtoll.report import Analysis, CellSummary, Comparison, Task
-    from virtoll.report.dataset.arrow import Kind
     from virtoll.runfolder.records import Manifest, TrialRecord
 
 
@@ -37,7 +35,7 @@ def load(run: str | Path = "latest", *others: str | Path) -> Run | Runs:
     return Run(location.folder, location)
 
 
-class Run:
+class Run(Tables):
     """One run: what was measured, and what the analysis says of it. Each part is read or computed once."""
 
     def __init__(self, folder: Path, location: FoundRun | None = None) -> None:
@@ -103,23 +101,17 @@ class Run:
             rows = [{**row, "parameters": canonical_text(row["parameters"])} for row in rows]
         return frame_of(rows, of, self.folder.name)
 
-    @overload
-    def table(self, name: TableName, as_: Literal["arrow"] = "arrow") -> pa.Table: ...
-    @overload
-    def table(self, name: TableName, as_: Literal["pandas"]) -> pd.DataFrame: ...
-    @overload
-    def table(self, name: TableName, as_: Literal["polars"]) -> pl.DataFrame: ...
-    def table(self, name: TableName, as_: Kind = "arrow") -> Any:
-        """A table of the dataset (docs/dataset.md): ``samples``, ``points``, ``boots`` or ``runs``.
+    def _arrow(self, name: TableName) -> pa.Table:
+        from virtoll.report.build import load as load_data
+        from virtoll.report.dataset.arrow import arrow_tables
+        from virtoll.runfolder.damage import damage_told
 
-        Raises ``UsageError`` where the table or the kind is not known, or a package is not installed: they are the
-        extra ``data``.
-        """
-        return table_of(self.folder, name, as_)
+        with damage_told(self.folder):
+            return arrow_tables(load_data(self.folder))[name]
 
     def report(self) -> Path:
         """Write the report anew, as ``virtoll report`` does, and return its page."""
-        from virtoll.cli.needs import adviser_of
+        from virtoll.api.needs import adviser_of
         from virtoll.report import build_report
 
         built = build_report(self.folder, self._found.report, adviser=adviser_of(self.folder, []))

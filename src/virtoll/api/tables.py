@@ -1,18 +1,19 @@
 """Tables of runs for Arrow, pandas and polars: those of the dataset, of one run or of many (docs/dataset.md).
 
-Main type: ``Runs``. Main functions: ``load_all``, ``table_of``. Its libraries are the extra ``data``, which is
-imported where a table is asked for.
+Main types: ``Runs``, and ``Tables``, what it has in common with a run. Main function: ``load_all``. Its libraries are
+the extra ``data``, which is imported when a table is asked for.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from virtoll.cli.dataset import Gathered, exported, folders_of, gather
+from virtoll.api.dataset import Gathered, exported, folders_of, gather
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,16 +25,8 @@ if TYPE_CHECKING:
 TableName = Literal["samples", "points", "boots", "runs"]
 
 
-class Runs:
-    """Several runs as one dataset. What is read of a run is kept in the cache; one that changed is read again."""
-
-    def __init__(self, places: Sequence[str]) -> None:
-        """``places``: runs, folders of runs or exports, as ``load_all`` takes them; none: all of the runs folder."""
-        self._places = tuple(places)
-
-    def __repr__(self) -> str:
-        """As it can be loaded again."""
-        return f"virtoll.load_all({', '.join(map(repr, self._places))})"
+class Tables(ABC):
+    """What has the tables of a dataset (docs/dataset.md)."""
 
     @overload
     def table(self, name: TableName, as_: Literal["arrow"] = "arrow") -> pa.Table: ...
@@ -44,14 +37,29 @@ class Runs:
     def table(self, name: TableName, as_: Kind = "arrow") -> Any:
         """All rows of a table: ``samples``, ``points``, ``boots`` or ``runs``, for ``arrow``, ``pandas`` or ``polars``.
 
-        A run that cannot be read is left out, with a warning. Raises ``UsageError`` where the table or the kind is not
-        known, no run can be read, or a package is not installed: they are the extra ``data``.
+        Of several runs, one that cannot be read is left out, with a warning. Raises ``UsageError`` where the table or
+        the kind is not known, no run can be read, or a package is not installed: they are the extra ``data``.
         """
-        from virtoll.report.dataset.arrow import as_kind, known_table, with_schema
-        from virtoll.report.dataset.query import query
+        from virtoll.report.dataset.arrow import as_kind, known_table
 
         known_table(name)
-        return as_kind(with_schema(query(f"from {name}", self._gathered.sources).arrow(), name), as_)
+        return as_kind(self._arrow(name), as_)
+
+    @abstractmethod
+    def _arrow(self, name: TableName) -> pa.Table:
+        """The table for Arrow."""
+
+
+class Runs(Tables):
+    """Several runs as one dataset. What is read of a run is kept in the cache; one that changed is read again."""
+
+    def __init__(self, places: Sequence[str]) -> None:
+        """``places``: runs, folders of runs or exports, as ``load_all`` takes them; none: all of the runs folder."""
+        self._places = tuple(places)
+
+    def __repr__(self) -> str:
+        """As it can be loaded again."""
+        return f"virtoll.load_all({', '.join(map(repr, self._places))})"
 
     @overload
     def query(self, sql: str, as_: Literal["arrow"] = "arrow") -> pa.Table: ...
@@ -65,6 +73,12 @@ class Runs:
         from virtoll.report.dataset.query import query
 
         return as_kind(query(sql, self._gathered.sources).arrow(), as_)
+
+    def _arrow(self, name: TableName) -> pa.Table:
+        from virtoll.report.dataset.arrow import with_schema
+        from virtoll.report.dataset.query import query
+
+        return with_schema(query(f"from {name}", self._gathered.sources).arrow(), name)
 
     @cached_property
     def _gathered(self) -> Gathered:
@@ -85,14 +99,3 @@ def load_all(*places: str | Path) -> Runs:
     if runs or not named:
         folders_of(runs)
     return Runs(named)
-
-
-def table_of(folder: Path, name: TableName, as_: Kind) -> Any:
-    """A table of one run; errors as of ``Runs.table``, and ``RunFolderError`` where the run cannot be read."""
-    from virtoll.report.build import load
-    from virtoll.report.dataset.arrow import arrow_tables, as_kind, known_table
-    from virtoll.runfolder.damage import damage_told
-
-    known_table(name)
-    with damage_told(folder):
-        return as_kind(arrow_tables(load(folder))[name], as_)

@@ -1,4 +1,4 @@
-"""Which of a run's cells a test is about, and which pairs of them it compares. Pure.
+"""Which of a run's cells a comparison is about, and which pairs of them it compares. Pure.
 
 Main functions: `sides_of` (the cells, or in words what the run has not), `nic_kind` (what kind a platform's network
 interface is) and `family_of` (what kind its guests are).
@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from virtoll.claims.model import EXTREMES, NOTHING, Against, Compared, Each, PlatformFilter, Range, Reading, Test
-from virtoll.claims.readings import OF_OTHERS, USUAL, Cell, by_vcpus, differing
 from virtoll.runfolder.records import Manifest, PlatformEntry
+from virtoll.stats.compared import EXTREMES, NOTHING, Against, Compared, Each, PlatformFilter, Range, Reading
+from virtoll.stats.readings import OF_OTHERS, USUAL, Cell, by_vcpus, differing
 
 PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "netfront"})
 EMULATED_NICS = frozenset({"e1000", "e1000e", "82540EM", "82545EM", "rtl8139", "pcnet", "vlance"})
@@ -29,7 +29,7 @@ Sides = tuple[Cell, Cell | None]
 
 def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[Sides] | str:
     """What is compared: each cell with each of its counterparts, or alone; a text says what the run lacks."""
-    workloads, metrics = _listed(compared.workload), _listed(compared.metric)
+    workloads, metrics = compared.workloads, _listed(compared.metric)
     named = " or ".join(workloads)
     against = Against(platforms="baseline") if compared.against == "baseline" else compared.against
     free = {*compared.where, *compared.ignoring, *(against.where if against else ())}
@@ -97,12 +97,11 @@ def _in_words(expected: object) -> str:
     return " or ".join(map(str, several))
 
 
-def not_measured(compared: Compared, sides: Sequence[Sides]) -> str:
-    """In words which of the values that must each be measured is not among the sides; empty where all are.
+def not_measured(compared: Compared, sides: Sequence[Sides], *, any_platform: bool) -> str:
+    """In words which of the values that must each be measured is not among the sides; empty if all are.
 
-    Each platform among them must have them all; where a test is of any platform, all together must.
+    Each platform among them must have all the values; `any_platform`: all platforms together must.
     """
-    together = isinstance(compared, Test) and compared.holds_for == "any"
     for key, value in compared.where.items():
         if not isinstance(value, Each):
             continue
@@ -115,7 +114,7 @@ def not_measured(compared: Compared, sides: Sequence[Sides]) -> str:
             return f"not measured with {name} {', '.join(map(str, nowhere))}"
         for platform, values in measured.items():
             lacking = [choice for choice in value.each if choice not in values]
-            if lacking and not together:
+            if lacking and not any_platform:
                 return f"not measured with {name} {', '.join(map(str, lacking))} on {platform}"
     return ""
 

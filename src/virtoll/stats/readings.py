@@ -1,4 +1,4 @@
-"""What a run has to say on claims, in one form: a value for each platform, task and circumstance, round by round. Pure.
+"""What of a run can be compared, in one form: a value for each platform, task and circumstance, round by round. Pure.
 
 Main type: `Cell`. Its `attributes` are all that a test's `where` can name: the workload's parameters, and
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from virtoll.claims.model import NOTHING, Reading
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.scale import ScalePoint
@@ -22,6 +21,7 @@ from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import receiving_apart
 from virtoll.stats.compare import round_values
+from virtoll.stats.compared import NOTHING, Reading
 from virtoll.stats.guests import cpus_used
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, TasksOf, forwarded_rate
@@ -130,30 +130,32 @@ def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
 
 def _points(analysis: Analysis, reading: Reading, attributes: AttributesOf) -> Iterable[Cell]:
     """Cells of what single points tell: the one flat out, or for the sources' parts the one that forwarded most."""
-    groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
-    primary, apart = _primary_of(analysis), receiving_apart(analysis.data.boots)
-    for trial in (*analysis.data.trials, *analysis.data.beside):
-        task = _task_of(primary, trial) if trial.points else None
-        if task is None or task.metric.source != "points":
-            continue
-        read = _read(trial.points or (), reading, apart=trial.platform in apart)
-        if read is not None:
-            key = trial.platform, task, trial.condition or ALONE
-            groups.setdefault(key, {})[trial.block, trial.round] = read
-    for (platform, task, under), rounds in groups.items():
+    apart = receiving_apart(analysis.data.boots)
+
+    def read(trial: TrialRecord, task: Task) -> float | None:
+        points = trial.points if task.metric.source == "points" else ()
+        return _read(points or (), reading, apart=trial.platform in apart)
+
+    trials = (*analysis.data.trials, *analysis.data.beside)
+    for (platform, task, under), rounds in _rounds_of(analysis, trials, read).items():
         unit = task.metric.unit if reading is Reading.FLAT_OUT else SHARE
         untold = "" if reading is Reading.LEAST_SHARE else _not_overloaded(analysis, platform, task)
         yield Cell(platform, task, under, attributes(task, under), rounds, unit, untold=untold)
 
 
-def _primary_of(analysis: Analysis) -> TasksOf:
-    """The primary task of each trial."""
-    return TasksOf(task for task in analysis.tasks if task.metric.primary)
-
-
-def _task_of(primary: TasksOf, trial: TrialRecord) -> Task | None:
-    """The primary task of a trial; None of one that is not believed."""
-    return next(iter(primary(trial)), None) if trial.status == "ok" else None
+def _rounds_of(
+    analysis: Analysis, trials: Iterable[TrialRecord], read: Callable[[TrialRecord, Task], float | None]
+) -> dict[tuple[str, Task, Under], dict[tuple[int, int], float]]:
+    """The logarithms that are read of believed trials, by platform, primary task and what it ran beside or with."""
+    primary = TasksOf(task for task in analysis.tasks if task.metric.primary)
+    rounds: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
+    for trial in trials:
+        task = next(iter(primary(trial)), None) if trial.status == "ok" else None
+        logarithm = None if task is None else read(trial, task)
+        if task is not None and logarithm is not None:
+            key = trial.platform, task, trial.condition or trial.scale or ALONE
+            rounds.setdefault(key, {})[trial.block, trial.round] = logarithm
+    return rounds
 
 
 def _read(points: Sequence[Point], reading: Reading, *, apart: bool) -> float | None:
@@ -201,29 +203,23 @@ def _not_overloaded(analysis: Analysis, platform: str, task: Task) -> str:
 def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
     """What came through the guests beside that forward as a load, by the task of the guest that was measured."""
     apart = receiving_apart(analysis.data.boots)
-    groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
-    primary = _primary_of(analysis)
-    for trial in analysis.data.beside:
-        task = _task_of(primary, trial)
+
+    def read(trial: TrialRecord, _task: Task) -> float | None:
         points = [neighbour.traffic for neighbour in trial.neighbours if neighbour.traffic is not None]
-        read = _delivered(points, apart=trial.platform in apart)
-        if trial.condition is not None and task is not None and read is not None:
-            groups.setdefault((trial.platform, task, trial.condition), {})[trial.block, trial.round] = read
-    for (platform, task, under), rounds in groups.items():
+        return _delivered(points, apart=trial.platform in apart)
+
+    for (platform, task, under), rounds in _rounds_of(analysis, analysis.data.beside, read).items():
         yield Cell(platform, task, under, attributes(task, under), rounds, SHARE)
 
 
 def _host_cpus(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
     """How many of the host's CPUs a guest takes while it is measured, by its primary task; frames have theirs apart."""
-    groups: dict[tuple[str, Task, Under], dict[tuple[int, int], float]] = {}
-    primary = _primary_of(analysis)
-    for trial in analysis.data.every_trial:
-        task = _task_of(primary, trial)
+
+    def read(trial: TrialRecord, task: Task) -> float | None:
         used = [cpus_used(member.host_cpu) for member in (trial.members or (trial,))]
-        if task is not None and task.shape is None and len(used) == 1 and used[0]:
-            key = trial.platform, task, trial.condition or trial.scale or ALONE
-            groups.setdefault(key, {})[trial.block, trial.round] = math.log(used[0])
-    for (platform, task, under), rounds in groups.items():
+        return math.log(used[0]) if task.shape is None and len(used) == 1 and used[0] else None
+
+    for (platform, task, under), rounds in _rounds_of(analysis, analysis.data.every_trial, read).items():
         yield Cell(platform, task, under, attributes(task, under), rounds, "CPUs", lower_is_better=True)
 
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from virtoll.cli.api.loaded import Run, load
-from virtoll.cli.folders import new_folder
+from virtoll.api.folders import new_folder
+from virtoll.api.loaded import Run, load
 from virtoll.errors import Interrupted, ThresholdMissed, ThresholdNotTold, UsageError, VirtollError
 from virtoll.system.python import isolated
 

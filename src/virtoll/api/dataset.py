@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from virtoll.cli.folders import kept_tables, run_folders, runs_directory, runs_of
+from virtoll.api.folders import kept_tables, run_folders, runs_directory, runs_of
 from virtoll.errors import RunFolderError, UsageError
 
 if TYPE_CHECKING:

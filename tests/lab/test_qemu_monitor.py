@@ -15,7 +15,7 @@ from tests.support.qmp import MonitorStub
 
 from virtoll.errors import GuestDied
 from virtoll.lab.interrupts import interruptible
-from virtoll.platforms.qemu.monitor import Monitor
+from virtoll.lab.qemu_monitor import Monitor
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Ratios of what a run measured, each with its intervals: what claims are judged by. Pure.
+"""Ratios of what a run measured, each with its intervals: claims, needs and gates are judged by them. Pure.
 
 A ratio is of performance, round by round, as in `stats.compare`: a rate by the other, a duration by the one. Where the
 run compares the two sides anyway, its own comparison is taken, with all that keeps it from a verdict. Else the mean of
@@ -15,9 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from virtoll.claims.model import Compared, Reading
-from virtoll.claims.readings import SHARE, Cell, Under, cells_of
-from virtoll.claims.sides import Sides, is_wanted, not_measured, sides_of
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import forwarded_elsewhere
@@ -25,7 +22,10 @@ from virtoll.stats.caveats import hosts_of, why_other_host
 from virtoll.stats.clocks import ClockError
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
 from virtoll.stats.compare import Comparison, means_by_host
+from virtoll.stats.compared import Compared, Reading
 from virtoll.stats.intervals import CONFIDENCE, Interval, student
+from virtoll.stats.readings import SHARE, Cell, Under, cells_of
+from virtoll.stats.sides import Sides, is_wanted, not_measured, sides_of
 from virtoll.stats.values import Task
 
 
@@ -104,10 +104,10 @@ class Ratios:
         clocks = [clock for clock in self._analysis.clocks if is_wanted(clock.platform, compared.platforms, manifest)]
         return clocks or "no clock of a platform that this is about was read"
 
-    def missing(self, compared: Compared, sides: Sequence[Sides | ClockError]) -> str:
-        """What of a comparison was not measured where no caveat makes it no result; empty where all was."""
+    def missing(self, compared: Compared, sides: Sequence[Sides | ClockError], *, any_platform: bool) -> str:
+        """What of a comparison was not measured without a caveat, as `not_measured` says it; empty if all was."""
         pairs = [side for side in sides if not isinstance(side, ClockError) and self.caveat(compared, side) is None]
-        return not_measured(compared, pairs)
+        return not_measured(compared, pairs, any_platform=any_platform)
 
     def caveat(self, compared: Compared, side: Sides | ClockError) -> str | None:
         """Why its numbers are no results; None where they are."""

@@ -7,9 +7,10 @@ digest before anything reads it. Main functions: ``find_run`` (to read), ``run_t
 from __future__ import annotations
 
 import os
-import time
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,6 @@ def runs_directory() -> Path:
         raise UsageError(NO_CURRENT_FOLDER) from error
 
 
-_BEHIND_NS: Final = 60 * 10**9
 _PACKED_ENDINGS: Final = (".virtoll.tar.zst", ".tar.zst", ".zst")
 
 
@@ -107,7 +107,6 @@ def kept_tables() -> Path:
 
 def _unpacked(archive: Path) -> Path:
     """The folder of a packed run in the cache, whole and as it was packed; it is not written to."""
-    from virtoll.cli.output import say_on_stderr
     from virtoll.image import default_cache
     from virtoll.image.cache import file_digest
     from virtoll.runfolder.unpacking import unpack
@@ -123,7 +122,8 @@ def _unpacked(archive: Path) -> Path:
         run.mkdir()
         run.rename(content / unpack(archive, run).run)
 
-    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, say_on_stderr)).iterdir()
+    wait = partial(print, file=sys.stderr)  # says which other process is waited for
+    (folder,) = (cache.find_whole(reference) or cache.build(reference, fill, wait)).iterdir()
     return folder
 
 
@@ -144,7 +144,7 @@ def run_folders() -> list[Path]:
     return sorted(folders, key=lambda folder: (created_ns(folder), folder.name))
 
 
-def _known_runs() -> list[Path]:
+def known_runs() -> list[Path]:
     """As ``run_folders``; none if the current folder was deleted."""
     try:
         return run_folders()
@@ -152,26 +152,11 @@ def _known_runs() -> list[Path]:
         return []
 
 
-def tell_clock_behind() -> None:
-    """Say on the standard error where this host's clock is before the newest run's: a new run would not be `latest`."""
-    from virtoll.cli.output import say_on_stderr
-    from virtoll.runfolder.overview import created_ns
-    from virtoll.units import time_to_come
-
-    known = _known_runs()
-    behind_ns = created_ns(known[-1]) - time.time_ns() if known else 0
-    if behind_ns > _BEHIND_NS:
-        say_on_stderr(
-            f"virtoll: this host's clock is {time_to_come(behind_ns / 1e9)} behind the run {known[-1].name}, which "
-            "stays 'latest'; set the clock, or call runs by their names"
-        )
-
-
 def earlier_run(experiment: str, fingerprint: str) -> Path | None:
     """The newest complete run of an experiment of this name on the host with this fingerprint; None: there is none."""
     from virtoll.runfolder.store import RunFolder
 
-    for folder in reversed(_known_runs()):
+    for folder in reversed(known_runs()):
         try:
             run = RunFolder.open(folder)
             same = run.manifest.experiment["name"] == experiment and run.manifest.host["fingerprint"] == fingerprint

@@ -19,7 +19,7 @@ from tests.support.repository import ROOT
 
 import virtoll
 from virtoll import run
-from virtoll.cli.api.frames import Rows, frame_of, types_of
+from virtoll.api.frames import Rows, frame_of, types_of
 from virtoll.errors import UsageError
 from virtoll.runfolder.parameters import canonical_text
 

@@ -1,4 +1,4 @@
-"""A user's needs for the command line: what they may name, how they are checked, and who advises on them.
+"""A user's needs: what they may name, how they are checked, and who advises on them.
 
 Main functions: `parts_of` and `needs_of` (checked), `adviser_of` (for a run's report) and `experiments_of`.
 """
@@ -6,22 +6,20 @@ Main functions: `parts_of` and `needs_of` (checked), `adviser_of` (for a run's r
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtoll.errors import UsageError
-from virtoll.units import printable
 
 if TYPE_CHECKING:
     from virtoll.advise import Advice, Known, Missing
     from virtoll.advise.need import Part
     from virtoll.experiment.model import Parameters
-    from virtoll.report import AdviceView, Adviser
+    from virtoll.report import AdviceView, Adviser, Analysis
     from virtoll.report.advice import AnsweringExperiment
 
 _FILE = Path("virtoll advise")
-_MOST, _FOLDED, _EARLY = 80, 60, 30  # columns of an experiment's text, and those from which YAML folds it
 
 
 def parts_of(texts: Sequence[str], where: str = "", known: Known | None = None) -> tuple[Part, ...]:
@@ -49,54 +47,49 @@ def adviser_of(folder: Path, needs: Sequence[str] = ()) -> Adviser | None:
     parts = needs_of(folder, needs)
     if not parts:
         return None
-
     from virtoll.advise import advise
-
-    known = known_workloads()
-    return lambda analysis: _view(advise(analysis, parts, known))
-
-
-def _view(advice: Advice) -> AdviceView:
     from virtoll.report.advice import advice_view
 
-    return advice_view(advice, experiments_of(advice))
+    known = known_workloads()
+
+    def adviser(analysis: Analysis) -> AdviceView:
+        advice = advise(analysis, parts, known)
+        return advice_view(advice, experiments_of(advice))
+
+    return adviser
 
 
 def experiments_of(advice: Advice) -> list[AnsweringExperiment]:
     """The experiments that would answer what a run does not, each checked as ``virtoll plan`` checks it."""
-    return [_told(gap) for gap in advice.missing]
+    return [_answering(gap) for gap in advice.missing]
 
 
 def known_workloads() -> Known:
     """Every workload's figures and parameters, as a need may name them."""
     from virtoll.advise import Figure, Known, KnownWorkload
-    from virtoll.platforms import EVERY_PLATFORM
+    from virtoll.campaign.preview import catalogue, measured_by
     from virtoll.runfolder.frame_shape import FrameShape
-    from virtoll.workloads import WORKLOADS
 
+    names, workloads = catalogue(), {}
+    for name, model in names.workloads.items():
+        resource, metrics = measured_by(name)
+        workloads[name] = KnownWorkload(
+            figures=tuple(Figure(metric.name, metric.unit, metric.better) for metric in metrics),
+            parameters=_usual(model),
+            resource=resource,
+            checked=functools.partial(_checked, model),
+        )
     return Known(
-        workloads={
-            name: KnownWorkload(
-                figures=tuple(Figure(metric.name, metric.unit, metric.better) for metric in WORKLOADS[name].metrics),
-                parameters=_usual(WORKLOADS[name].parameter_model),
-                resource=WORKLOADS[name].resource,
-                checked=functools.partial(_checked, WORKLOADS[name].parameter_model),
-            )
-            for name in WORKLOADS
-        },
-        platforms={name: _usual(EVERY_PLATFORM[name].parameter_model) for name in EVERY_PLATFORM},
+        workloads=workloads,
+        platforms={name: _usual(model) for name, model in names.platforms.items()},
         frames_per_second=lambda size, rate: FrameShape(frame_size_bytes=size).frames_per_second(rate),
     )
 
 
 def _usual(model: type[Parameters]) -> dict[str, Any]:
     """Every parameter with its value where it is not given, as records have them; None: it must be given."""
-    from pydantic_core import PydanticUndefined
-
-    defaults = {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
-    values = {name: value for name, value in defaults.items() if value is not PydanticUndefined}
-    usual = model.model_construct(**values).model_dump(mode="json", include=set(values))
-    return {name: usual.get(name) for name in defaults}
+    usual = model.model_construct().model_dump(mode="json")
+    return {name: usual.get(name) for name in model.model_fields}
 
 
 def _checked(model: type[Parameters], name: str, need_value: Any) -> Any:
@@ -120,12 +113,12 @@ def _checked(model: type[Parameters], name: str, need_value: Any) -> Any:
     return value
 
 
-def _told(missing: Missing) -> AnsweringExperiment:
+def _answering(missing: Missing) -> AnsweringExperiment:
     """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
     from virtoll.campaign.preview import catalogue, estimate, plan_of
     from virtoll.campaign.requirements import possible, why_impossible
     from virtoll.experiment.parse import parse_experiment
-    from virtoll.report.advice import AnsweringExperiment
+    from virtoll.report.advice import AnsweringExperiment, file_text
 
     text = file_text(missing.document)
     try:
@@ -137,15 +130,3 @@ def _told(missing: Missing) -> AnsweringExperiment:
     if not held.trials:
         return AnsweringExperiment(missing.tells, None, None, str(why_impossible(planned.trials[0], checked)))
     return AnsweringExperiment(missing.tells, text, estimate(held), missing.note)
-
-
-def file_text(document: Mapping[str, Any]) -> str:
-    """The text of a file; where a name makes lines too long, or would steer a terminal, in more and plainer lines."""
-    from rich.cells import cell_len
-
-    from virtoll.runfolder.yaml_file import dump_yaml
-
-    usual = dump_yaml(dict(document), sort_keys=False, allow_unicode=True, default_flow_style=None, width=_FOLDED)
-    if usual == printable(usual) and max(map(cell_len, usual.splitlines())) <= _MOST:
-        return usual
-    return dump_yaml(dict(document), sort_keys=False, default_flow_style=False, width=_EARLY)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.claims.sides import family_of, nic_kind
+from virtoll.stats.sides import family_of, nic_kind
 
 
 @pytest.mark.parametrize(
