@@ -210,13 +210,13 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_guest_that_cannot_be_planned_costs_its_own_trials_only(tmp_path: Path, stopped: list[int]) -> None:
     """Links that its host has no NIC for: an accepted experiment led to that, and killed the run."""
     fleet = two_models(tmp_path, replace(model_site(), network=Refusing(1)))
-    before = len(fleet.folder.boots())
+    before = len(fleet.starts.folder.boots())
     stopped.clear()
     with fleet:
         assert fleet.guest("a") is not None
         assert fleet.guest("b") is None
         assert_facts(fleet.why_absent("b"), "in1, in2")
-    made = {(boot.platform, boot.status, boot.requested is None) for boot in fleet.folder.boots()[before:]}
+    made = {(boot.platform, boot.status, boot.requested is None) for boot in fleet.starts.folder.boots()[before:]}
     assert made == {("a", "ok", False), ("b", "failed", True)}
     assert stopped == [1]
 
@@ -261,11 +261,11 @@ def test_a_guest_that_holds_what_another_needs_is_started_anew_later(
 ) -> None:
     """Both hold 300 MiB once they are up; the host has 1100 MiB, of which 512 are its own."""
     fleet, up = two_models(tmp_path, model_site()), set[str]()
-    before, total, each = len(fleet.folder.boots()), 1100 * MIB, 300 * MIB
+    before, total, each = len(fleet.starts.folder.boots()), 1100 * MIB, 300 * MIB
     monkeypatch.setattr(ModelHost, "local", object())
     # The host's memory follows the guests that are up, which the fleet alone knows.
-    monkeypatch.setattr("virtoll.campaign.room.available_bytes", lambda: total - each * len(fleet._live))
-    monkeypatch.setattr("virtoll.campaign.fleet.held_bytes", lambda _: each)
+    monkeypatch.setattr("virtoll.campaign.room.available_bytes", lambda: total - each * len([*fleet.pool.everyone()]))
+    monkeypatch.setattr("virtoll.campaign.guest_pool.held_bytes", lambda _: each)
     stopped.clear()
     with fleet:
         assert stopped == [], "256 MiB are there for the second one"
@@ -274,13 +274,13 @@ def test_a_guest_that_holds_what_another_needs_is_started_anew_later(
             live = fleet.guest(label)
             assert live is not None
             up.add(live.boot)
-            assert list(fleet._live) == [label]
+            assert [guest.label for guest in fleet.pool.everyone()] == [label]
         total = 200 * MIB
         assert fleet.guest("a") is not None
         assert fleet.guest("b") is not None, "it is tried all the same"
     assert up == {"a/0", "b/0/2", "a/0/2"}
     assert stopped == [2, 1, 2, 1, 2]
-    assert [boot.status for boot in fleet.folder.boots()[before:]] == ["ok"] * 5
+    assert [boot.status for boot in fleet.starts.folder.boots()[before:]] == ["ok"] * 5
 
 
 @dataclass

@@ -99,7 +99,7 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
     with model_runs.fleet(experiment, folder, model_site()) as fleet:
         first = fleet.guests("model", 2)
         assert len(first) == 2
-        assert fleet.boots["model", 0] == 2
+        assert fleet.starts.boots["model", 0] == 2
         assert fleet.guests("model", 1) == first[:1]
         assert fleet.guests("model", 2) == first
         reason, evidence = fleet.lose("model", fleet.block[0].workload, GuestError("died"), "trial-9")
@@ -108,7 +108,7 @@ def test_both_guests_are_lost_together_and_started_anew(tmp_path: Path) -> None:
         anew = fleet.guests("model", 2)
         assert len(anew) == 2
         assert not {id(one.guest) for one in anew} & {id(one.guest) for one in first}
-        assert fleet.boots["model", 0] == 4
+        assert fleet.starts.boots["model", 0] == 4
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,9 @@ import pytest
 from tests.support import experiments
 
 from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.guest_pool import GuestPool
+from virtoll.campaign.guest_request import GuestRequests
+from virtoll.campaign.guest_start import GuestStarts
 from virtoll.campaign.pinning import Pinning
 from virtoll.campaign.pipeline import Look, measure
 from virtoll.campaign.preview import plan_of
@@ -72,16 +75,9 @@ def killed_run(into: Path, trials: int, **changed: Any) -> RunFolder:
 def fleet(experiment: Experiment, folder: RunFolder, site: Site) -> Fleet:
     """The guests of an experiment's one block, on one host."""
     (block,) = plan_of(experiment).blocks()
-    return Fleet(
-        experiment=experiment,
-        block=block,
-        folder=folder,
-        site_of=lambda _: site,
-        pinning=Pinning((), None, None),
-        platforms=PLATFORMS,
-        progress=SilentProgress(),
-        boots=Counter(),
-    )
+    requests = GuestRequests(experiment, Pinning((), None, None))
+    starts = GuestStarts(0, folder, PLATFORMS, boots=Counter(), requests=requests, pool=GuestPool(SilentProgress()))
+    return Fleet(experiment, block, lambda _: site, starts)
 
 
 def interrupted_but_replaced() -> None:

@@ -39,9 +39,8 @@ const PORTION_BYTES: usize = 64 << 10;
 pub const HOLD: &str = "hold";
 
 /// Reaps the container's orphans until a signal asks it to end. Further arguments are those of an init and are ignored.
-fn idle_init() -> Result<ExitCode, String> {
-    let prepared = sys::EndSignals::block().and_then(|end| Ok((end, sys::ChildSignals::block()?)));
-    let (end, children) = prepared.map_err(|cause| cause.to_string())?;
+fn hold() -> io::Result<ExitCode> {
+    let (end, children) = (sys::EndSignals::block()?, sys::ChildSignals::block()?);
     thread::spawn(move || {
         while sys::wait(&[(children.as_fd(), false)], None).is_ok() {
             let _ = reap(&children);
@@ -55,11 +54,13 @@ fn idle_init() -> Result<ExitCode, String> {
 pub fn run(arguments: &[String]) -> Option<ExitCode> {
     let (first, rest) = arguments.split_first()?;
     let done = match first.as_str() {
-        "relay" => relay_arguments(rest).and_then(|(path, wait)| Ok(relay(&path, wait)?)),
-        "keep" => supervise(rest),
-        "undo" => clean_up_on_disconnect(rest),
+        "relay" => relay_arguments(rest).and_then(|(path, wait)| {
+            relay(&path, wait).map_err(|cause| Failure::Work(format!("{path}: {cause}")))
+        }),
+        "keep" => keep(rest),
+        "undo" => undo(rest),
         "page-cache" => page_cache(rest),
-        HOLD => idle_init().map_err(Failure::Work),
+        HOLD => hold().map_err(|cause| Failure::Work(cause.to_string())),
         _ => return None,
     };
     Some(done.unwrap_or_else(|failure| failure.of(first).report()))
@@ -109,8 +110,8 @@ fn usage(sentence: impl Into<String>) -> Failure {
 }
 
 /// Standard input to a Unix socket or a character device, and that to standard output, until either ends.
-fn relay(path: &str, wait: Duration) -> Result<ExitCode, String> {
-    let (mut from, mut to) = open_either(path, wait).map_err(|cause| format!("{path}: {cause}"))?;
+fn relay(path: &str, wait: Duration) -> io::Result<ExitCode> {
+    let (mut from, mut to) = open_either(path, wait)?;
     let (ended, end) = channel();
     let other = ended.clone();
     thread::spawn(move || {
@@ -127,7 +128,7 @@ fn relay(path: &str, wait: Duration) -> Result<ExitCode, String> {
         Ok(Err(cause)) if matches!(cause.raw_os_error(), Some(libc::EIO | libc::EPIPE)) => {
             Ok(ExitCode::SUCCESS)
         }
-        Ok(Err(cause)) => Err(format!("{path}: {cause}")),
+        Ok(Err(cause)) => Err(cause),
     }
 }
 
@@ -184,8 +185,8 @@ enum Happened {
 }
 
 /// Runs a program in a new session and ends that session when this process's standard input ends.
-fn supervise(rest: &[String]) -> Result<ExitCode, Failure> {
-    let (cpus, argv) = supervise_arguments(rest)?;
+fn keep(rest: &[String]) -> Result<ExitCode, Failure> {
+    let (cpus, argv) = keep_arguments(rest)?;
     if let Some(cpus) = cpus {
         sys::pin(&cpus).map_err(|cause| format!("--cpus: {cause}"))?;
     }
@@ -214,7 +215,7 @@ fn supervise(rest: &[String]) -> Result<ExitCode, Failure> {
     Ok(watch(&heard, pid))
 }
 
-fn supervise_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, Vec<OsString>), Failure> {
+fn keep_arguments(rest: &[String]) -> Result<(Option<Vec<usize>>, Vec<OsString>), Failure> {
     let mut cpus = None;
     let mut parser = Parser::from_args(rest);
     while let Some(argument) = parser.next()? {
@@ -301,7 +302,7 @@ struct Line {
 }
 
 /// Stores commands, and runs those that were not dropped, newest first, when its standard input ends.
-fn clean_up_on_disconnect(rest: &[String]) -> Result<ExitCode, Failure> {
+fn undo(rest: &[String]) -> Result<ExitCode, Failure> {
     let mut parser = Parser::from_args(rest);
     while let Some(argument) = parser.next()? {
         match argument {
@@ -375,7 +376,7 @@ mod tests {
         assert_eq!(relay("/dev/x"), Ok(("/dev/x".to_owned(), RELAY_WAIT)));
         let three = Duration::from_secs(3);
         assert_eq!(relay("--seconds 3 /dev/x"), Ok(("/dev/x".to_owned(), three)));
-        let keep = |text: &str| supervise_arguments(&words(text));
+        let keep = |text: &str| keep_arguments(&words(text));
         let program: Vec<OsString> = vec!["ls".into(), "-l".into(), "--cpus".into()];
         assert_eq!(keep("-- ls -l --cpus"), Ok((None, program.clone())));
         assert_eq!(keep("--cpus 0,2 -- ls -l --cpus"), Ok((Some(vec![0, 2]), program)));
@@ -389,10 +390,10 @@ mod tests {
             assert!(matches!(&refusal, Failure::Usage(sentence) if sentence.contains(wanted)));
         }
         for (text, wanted) in [("--cpus 0-2 -- ls", "--cpus 0-2"), ("--cpu 1 -- ls", "--cpu")] {
-            let refusal = supervise_arguments(&words(text)).unwrap_err();
+            let refusal = keep_arguments(&words(text)).unwrap_err();
             assert!(matches!(&refusal, Failure::Usage(sentence) if sentence.contains(wanted)));
         }
-        let refusal = clean_up_on_disconnect(&words("--unlink")).unwrap_err();
+        let refusal = undo(&words("--unlink")).unwrap_err();
         assert!(matches!(&refusal, Failure::Usage(sentence) if sentence.contains("--unlink")));
     }
 }

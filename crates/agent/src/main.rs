@@ -37,6 +37,8 @@ mod traffic;
 mod wire;
 mod workloads;
 
+use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 use channel::Channel;
@@ -76,9 +78,8 @@ fn main() -> ExitCode {
         Ok(Command::Serve(options)) => options,
         Err(cause) => return Failure::from(cause).report(),
     };
-    if let Err(cause) = prepare(&options) {
-        eprintln!("virtoll-agent: {cause}");
-        return ExitCode::FAILURE;
+    if let Err(error) = prepare(&options) {
+        return Failure::Work(error.to_string()).report();
     }
     match serve(&options, started) {
         Ok(()) => ExitCode::SUCCESS,
@@ -90,20 +91,35 @@ fn main() -> ExitCode {
 }
 
 /// What must be done before the channel is opened, as long as there is one thread.
-fn prepare(options: &Options) -> Result<(), String> {
+fn prepare(options: &Options) -> Result<(), PrepareError> {
     if options.unlink_self {
-        std::env::current_exe()
-            .and_then(std::fs::remove_file)
-            .map_err(|cause| format!("remove its own file: {cause}"))?;
+        std::env::current_exe().and_then(std::fs::remove_file).map_err(PrepareError::OwnFile)?;
     }
-    options.pairs.map_or(Ok(()), |pairs| {
-        isolated_namespace::make_pairs(pairs)
-            .map_err(|cause| format!("make veth pairs in a network namespace: {cause}"))
-    })
+    options
+        .pairs
+        .map_or(Ok(()), |pairs| isolated_namespace::make_pairs(pairs).map_err(PrepareError::Pairs))
+}
+
+/// Why the agent cannot serve.
+#[derive(Debug)]
+enum PrepareError {
+    /// Its own file cannot be removed.
+    OwnFile(io::Error),
+    /// The veth pairs cannot be made.
+    Pairs(io::Error),
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OwnFile(cause) => write!(to, "remove its own file: {cause}"),
+            Self::Pairs(cause) => write!(to, "make veth pairs in a network namespace: {cause}"),
+        }
+    }
 }
 
 /// Serves until the stream ends or `shutdown` comes.
-fn serve(options: &Options, started: Readings) -> std::io::Result<()> {
+fn serve(options: &Options, started: Readings) -> io::Result<()> {
     let channel = Channel::open(&options.channel, options.paced)?;
     Session::new(channel, options.role, started)?.serve()
 }

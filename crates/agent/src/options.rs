@@ -82,31 +82,55 @@ pub fn parse(arguments: &[String]) -> Result<Command, lexopt::Error> {
             Long("role") => options.role = role(&parser.value()?.string()?)?,
             Long("channel") => options.channel = parser.value()?.string()?,
             Long("pairs") => options.pairs = Some(pairs(&parser.value()?.string()?)?),
-            _ => {
-                return Err(format!(
-                    "unknown argument {name:?}; allowed: --role guest|host|peer, \
-                     --channel stdio|virtio-serial|PATH, --paced, --unlink-self, --pairs N, --version"
-                )
-                .into());
-            }
+            _ => return Err(OptionError::Unknown(name).into()),
         }
     }
     Ok(Command::Serve(options))
 }
 
-fn role(name: &str) -> Result<Role, String> {
+fn role(name: &str) -> Result<Role, OptionError> {
     match name {
         "guest" => Ok(Role::Guest),
         "host" => Ok(Role::Host),
         "peer" => Ok(Role::Peer),
-        _ => Err(format!("--role is guest, host or peer, not {name:?}")),
+        _ => Err(OptionError::Role(name.to_owned())),
     }
 }
 
-fn pairs(text: &str) -> Result<u8, String> {
+fn pairs(text: &str) -> Result<u8, OptionError> {
     number(text)
         .filter(|pairs| (1..=MOST_PAIRS).contains(pairs))
-        .ok_or_else(|| format!("--pairs is 1 to {MOST_PAIRS}, not {text:?}"))
+        .ok_or_else(|| OptionError::Pairs(text.to_owned()))
+}
+
+/// An argument that is not allowed, as it was written.
+#[derive(Debug)]
+enum OptionError {
+    Unknown(String),
+    Role(String),
+    Pairs(String),
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(
+                to,
+                "unknown argument {name:?}; allowed: --role guest|host|peer, \
+                 --channel stdio|virtio-serial|PATH, --paced, --unlink-self, --pairs N, --version"
+            ),
+            Self::Role(name) => write!(to, "--role is guest, host or peer, not {name:?}"),
+            Self::Pairs(text) => write!(to, "--pairs is 1 to {MOST_PAIRS}, not {text:?}"),
+        }
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+impl From<OptionError> for lexopt::Error {
+    fn from(error: OptionError) -> Self {
+        Self::Custom(Box::new(error))
+    }
 }
 
 #[cfg(test)]

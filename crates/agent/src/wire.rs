@@ -19,10 +19,12 @@ use virtoll_wire::{backend_selection, written_frames};
 use crate::command_line::Failure;
 use crate::traffic::{self, answer};
 use arguments::{Arguments, require};
+use error::WireError;
 use result::{OpenEvent, ReceiveResult, SendResult};
 
 mod arguments;
 mod calibrate;
+mod error;
 mod forward;
 mod help;
 mod report;
@@ -76,21 +78,20 @@ fn print<T: Serialize>(
     arguments: &Arguments,
     result: &T,
     table: impl FnOnce(&T) -> String,
-) -> Result<(), String> {
+) -> Result<(), WireError> {
     if !arguments.json {
         print!("{}", table(result));
         return Ok(());
     }
     // By way of a value, which sorts the names.
-    let value =
-        serde_json::to_value(result).map_err(|cause| format!("write the result: {cause}"))?;
+    let value = serde_json::to_value(result).map_err(WireError::Result)?;
     println!("{value}");
     Ok(())
 }
 
-fn statistics(interface: &str) -> Result<LinkStatistics, String> {
+fn statistics(interface: &str) -> Result<LinkStatistics, WireError> {
     let link = Netlink::open().and_then(|mut netlink| netlink.link_named(interface));
-    link.map(|link| link.statistics).map_err(|cause| format!("{interface}: {cause}"))
+    link.map(|link| link.statistics).map_err(WireError::on(interface))
 }
 
 fn send(arguments: &Arguments) -> Result<(), Failure> {
@@ -98,7 +99,7 @@ fn send(arguments: &Arguments) -> Result<(), Failure> {
     let plan = traffic::plan(&request).map_err(|error| Failure::Usage(error.message))?;
     if let (Some(path), Some(source)) = (&arguments.pcap, plan.sources.first()) {
         let frames = written_frames(source, u64::from(arguments.pcap_frames))
-            .map_err(|cause| format!("write frames for {path}: {cause}"))?;
+            .map_err(|cause| WireError::Frames(path.clone(), cause))?;
         let packet = |bytes: Vec<u8>| CapturedPacket {
             monotonic_ns: 0,
             frame_bytes: bytes.len() as u32,
@@ -107,8 +108,7 @@ fn send(arguments: &Arguments) -> Result<(), Failure> {
         save(path, &frames.into_iter().map(packet).collect::<Vec<_>>())?;
     }
     let before = statistics(&arguments.interface)?;
-    let sent = one_sided::send(plan.generator, &plan.sources, 0)
-        .map_err(|refused| format!("{}: {}", refused.on, refused.cause))?;
+    let sent = one_sided::send(plan.generator, &plan.sources, 0).map_err(WireError::from)?;
     let after = statistics(&arguments.interface)?;
     let sources: Vec<_> = sent
         .value
@@ -126,16 +126,16 @@ fn send(arguments: &Arguments) -> Result<(), Failure> {
     Ok(print(arguments, &result, report::sent)?)
 }
 
-fn save(path: &str, packets: &[CapturedPacket]) -> Result<(), String> {
+fn save(path: &str, packets: &[CapturedPacket]) -> Result<(), WireError> {
     File::create(path)
         .and_then(|file| pcap::write(&mut BufWriter::new(file), packets))
-        .map_err(|cause| format!("write {path}: {cause}"))
+        .map_err(|cause| WireError::Capture(path.to_owned(), cause))
 }
 
 fn open_sink(
     arguments: &Arguments,
     expectation: &Expectation,
-) -> Result<backend_selection::Chosen<Box<dyn Collect>>, String> {
+) -> Result<backend_selection::Chosen<Box<dyn Collect>>, WireError> {
     // This sink does not know what was offered: the caller states how long it counts.
     let quiet = Quiet {
         quiet_ns: MINIMUM_QUIET_NS,
@@ -155,11 +155,11 @@ fn open_sink(
             frames,
         )
     };
-    sink.map_err(|refused| format!("{}: {}", refused.on, refused.cause))
+    Ok(sink?)
 }
 
 /// Announces that the sink counts, for scripts that wait for it.
-fn tell_open(arguments: &Arguments, backend: &str) -> Result<(), String> {
+fn tell_open(arguments: &Arguments, backend: &str) -> Result<(), WireError> {
     let interface = &arguments.interface;
     if !arguments.json {
         eprintln!("open: receiving on {interface} by {backend}");
@@ -185,8 +185,8 @@ fn receive(arguments: &Arguments) -> Result<(), Failure> {
     };
     let sink = open_sink(arguments, &expectation)?;
     let before = statistics(&arguments.interface)?;
-    let failed = |cause| format!("{}: {cause}", arguments.interface);
-    let receiving = Receiving::start(sink.value, None).map_err(failed)?;
+    let failed = WireError::on(&arguments.interface);
+    let receiving = Receiving::start(sink.value, None).map_err(&failed)?;
     tell_open(arguments, sink.name)?;
     thread::sleep(Duration::from_nanos(arguments.duration_ns));
     let (counts, _) = receiving.finish(None).map_err(failed)?;

@@ -233,7 +233,7 @@ impl Request {
             return Err(refuse(Some(id), "op must be a text".to_owned()));
         };
         let operation =
-            read(fields).map_err(|message| refuse(Some(id), format!("{name}: {message}")))?;
+            read(fields).map_err(|cause| refuse(Some(id), format!("{name}: {cause}")))?;
         Ok(Self { id, operation })
     }
 }
@@ -242,8 +242,8 @@ impl Request {
 ///
 /// # Errors
 /// Serde's sentence about the first unknown, missing or ill-typed field.
-pub fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
-    serde_json::from_value(Value::Object(fields)).map_err(|cause| cause.to_string())
+pub fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> serde_json::Result<T> {
+    serde_json::from_value(Value::Object(fields))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Reads a BPF object file as clang writes it: programs, what they refer to, and the size of their data.
 
+use std::fmt;
+
 /// What an instruction refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target {
@@ -22,6 +24,31 @@ pub struct Program {
 pub struct Object {
     pub data_bytes: u64,
     pub programs: Vec<Program>,
+}
+
+/// Why an object file cannot be carried.
+#[derive(Debug)]
+pub enum ElfError {
+    Kind,
+    NoSymbols,
+    /// A symbol, and the section that it lies in.
+    Place(String, String),
+    Relocation(u32),
+    Section(String),
+}
+
+impl fmt::Display for ElfError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind => to.write_str("not a little-endian 64-bit ELF file"),
+            Self::NoSymbols => to.write_str("no symbols"),
+            Self::Place(name, section) => {
+                write!(to, "{name:?} lies in section {section:?}, which the loader does not know")
+            }
+            Self::Relocation(kind) => write!(to, "relocation of kind {kind} is not known"),
+            Self::Section(name) => write!(to, "section {name} is not supported: use zeroed data"),
+        }
+    }
 }
 
 const SYMBOLS: u32 = 2;
@@ -53,9 +80,9 @@ fn text(bytes: &[u8], at: usize) -> String {
 }
 
 impl<'a> File<'a> {
-    fn read(bytes: &'a [u8]) -> Result<Self, String> {
+    fn read(bytes: &'a [u8]) -> Result<Self, ElfError> {
         if bytes.get(..6) != Some(b"\x7fELF\x02\x01") {
-            return Err("not a little-endian 64-bit ELF file".to_owned());
+            return Err(ElfError::Kind);
         }
         let table = number::<8>(bytes, 40) as usize;
         let (count, names) = (number::<2>(bytes, 60) as usize, number::<2>(bytes, 62) as usize);
@@ -74,8 +101,9 @@ impl<'a> File<'a> {
         Ok(Self { bytes, sections })
     }
 
-    fn target(&self, symbol: usize, addend: u32) -> Result<Target, String> {
-        let symbols = self.sections.iter().find(|one| one.kind == SYMBOLS).ok_or("no symbols")?;
+    fn target(&self, symbol: usize, addend: u32) -> Result<Target, ElfError> {
+        let symbols = self.sections.iter().find(|section| section.kind == SYMBOLS);
+        let symbols = symbols.ok_or(ElfError::NoSymbols)?;
         let at = symbols.offset + symbol * 24;
         let names = self.sections[symbols.link].offset;
         let name = text(self.bytes, names + number::<4>(self.bytes, at) as usize);
@@ -83,14 +111,12 @@ impl<'a> File<'a> {
         match section.name.as_str() {
             "maps" => Ok(Target::Map(name)),
             ".bss" => Ok(Target::Data(number::<8>(self.bytes, at + 8) as u32 + addend)),
-            other => {
-                Err(format!("{name:?} lies in section {other:?}, which the loader does not know"))
-            }
+            other => Err(ElfError::Place(name, other.to_owned())),
         }
     }
 
-    fn relocations(&self, section: usize) -> Result<Vec<(usize, Target)>, String> {
-        let of_this = |one: &&Section| one.kind == RELOCATIONS && one.info == section;
+    fn relocations(&self, section: usize) -> Result<Vec<(usize, Target)>, ElfError> {
+        let of_this = |table: &&Section| table.kind == RELOCATIONS && table.info == section;
         let Some(table) = self.sections.iter().find(of_this) else { return Ok(Vec::new()) };
         let code = self.sections[section].offset;
         (table.offset..table.offset + table.size)
@@ -99,7 +125,7 @@ impl<'a> File<'a> {
                 let place = number::<8>(self.bytes, at) as usize;
                 let info = number::<8>(self.bytes, at + 8);
                 if info as u32 != LOAD_64_BITS {
-                    return Err(format!("relocation of kind {} is not known", info as u32));
+                    return Err(ElfError::Relocation(info as u32));
                 }
                 let addend = number::<4>(self.bytes, code + place + 4) as u32;
                 Ok((place / 8, self.target((info >> 32) as usize, addend)?))
@@ -109,7 +135,7 @@ impl<'a> File<'a> {
 }
 
 /// Reads an object file.
-pub fn read(bytes: &[u8]) -> Result<Object, String> {
+pub fn read(bytes: &[u8]) -> Result<Object, ElfError> {
     let file = File::read(bytes)?;
     let mut object = Object { data_bytes: 0, programs: Vec::new() };
     for (index, section) in file.sections.iter().enumerate() {
@@ -123,7 +149,7 @@ pub fn read(bytes: &[u8]) -> Result<Object, String> {
         } else if section.name == ".bss" {
             object.data_bytes = section.size as u64;
         } else if section.size > 0 && matches!(section.name.as_str(), ".data" | ".rodata") {
-            return Err(format!("section {} is not supported: use zeroed data", section.name));
+            return Err(ElfError::Section(section.name.clone()));
         }
     }
     Ok(object)

@@ -173,15 +173,10 @@ def _missing(
     """The experiments that would tell what is not known, of the platforms of which it is not."""
     able = [advice for advice in advised if advice.caveat is None and advice.answer is not Answer.FAILS]
     experiments: list[Missing] = []
-    open_parts = [part for part in parts if any(_is_open(advice, part) for advice in able)]
-    if open_parts and len(parts) == 1:
-        which = [advice.platform for advice in able if any(_is_open(advice, part) for part in open_parts)]
-        statements = [statement for advice in able for statement in advice.alone]
-        findings = [each for statement in statements for each in statement.findings if each.answer is Answer.OPEN]
-        more = [each.more_blocks for each in findings if each.more_blocks is not None]
-        experiments.append(missing.alone(analysis, open_parts, known, which, max(more, default=None)))
     unlike = [advice.platform for advice in able if advice.answer is not Answer.MEETS]
-    if len(parts) > 1 and unlike:  # guests alone are measured there too
+    if len(parts) == 1:
+        experiments += _missing_alone(analysis, parts[0], known, able)
+    elif parts and unlike:  # guests alone are measured there too
         experiments.append(missing.beside(analysis, parts, known, unlike))
     for part in parts:
         counted = {count.platform for count in guests[part] if count.at_least is not None}
@@ -189,6 +184,16 @@ def _missing(
         if uncounted:
             experiments.append(missing.at_once(analysis, part, known, uncounted))
     return tuple(experiments)
+
+
+def _missing_alone(analysis: Analysis, part: Part, known: Known, able: Sequence[PlatformAdvice]) -> list[Missing]:
+    platforms = [advice.platform for advice in able if _is_open(advice, part)]
+    if not platforms:
+        return []
+    statements = [statement for advice in able for statement in advice.alone]
+    findings = [each for statement in statements for each in statement.findings if each.answer is Answer.OPEN]
+    more = [each.more_blocks for each in findings if each.more_blocks is not None]
+    return [missing.alone(analysis, [part], known, platforms, max(more, default=None))]
 
 
 def _is_open(advice: PlatformAdvice, part: Part) -> bool:

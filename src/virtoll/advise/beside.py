@@ -79,22 +79,25 @@ def beside_of(
     known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
     family = family_of(ratios, itertools.chain.from_iterable(known_demands))
     rows = []
-    for platform in platforms:
-        for part in parts:
-            loads, of_part = _others(part, parts, known), demands[part]
-            measured_demands = [] if isinstance(of_part, str) else of_part
-            platform_demands = [demand for demand in measured_demands if demand.cell.platform == platform]
-            if not platform_demands:
-                why = of_part if isinstance(of_part, str) else "it was not measured beside it"
-                rows.append(Beside(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
-                continue
-            findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
-            routers = [other for other in parts if other is not part and isinstance(other, RouterNeed)]
-            needed = max((router.rate for router in routers), default=0.0)
-            answer, reason = _answer(part, findings, _too_little(analysis, platform_demands, needed))
-            factors = tuple(_factor(analysis, demand) for demand in _conditions(platform_demands))
-            rows.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
+    for platform, part in itertools.product(platforms, parts):
+        loads, of_part = _others(part, parts, known), demands[part]
+        measured_demands = [] if isinstance(of_part, str) else of_part
+        platform_demands = [demand for demand in measured_demands if demand.cell.platform == platform]
+        if not platform_demands:
+            why = of_part if isinstance(of_part, str) else "it was not measured beside it"
+            rows.append(Beside(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
+            continue
+        findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
+        needed = _needed_beside(part, parts)
+        answer, reason = _answer(part, findings, _too_little(analysis, platform_demands, needed))
+        factors = tuple(_factor(analysis, demand) for demand in _conditions(platform_demands))
+        rows.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
     return tuple(rows)
+
+
+def _needed_beside(part: Part, parts: Sequence[Part]) -> float:
+    """The highest rate that a router of the other parts must forward; 0 without one."""
+    return max((other.rate for other in parts if other is not part and isinstance(other, RouterNeed)), default=0.0)
 
 
 def _others(part: Part, parts: Sequence[Part], known: Known) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -163,12 +163,7 @@ def _parsed(text: str, known: Known, fails: bool) -> Threshold:
 
 def _bound(text: str, named: re.Match[str], of: KnownWorkload, fails: bool) -> tuple[Figure | None, float]:
     name, sign, written = named.groups()
-    figure = None if name == SLOWDOWN else figure_of(name, of.figures)
-    if figure is None and name == "rate" and of.figures[0].unit.endswith("/s"):
-        figure = of.figures[0]
-    if figure is None and name != SLOWDOWN:
-        names = ", ".join((SLOWDOWN, *(known.name for known in of.figures)))
-        raise ValueError(f"'{name}' is no figure of it; known are {names}")
+    figure = None if name == SLOWDOWN else _figure(name, of)
     less_is_better = figure is None or figure.better == "lower"
     right = "<" if less_is_better is not fails else ">"
     if not sign.startswith(right):
@@ -181,6 +176,16 @@ def _bound(text: str, named: re.Match[str], of: KnownWorkload, fails: bool) -> t
     if factor is None or float(factor[1]) < 1:
         raise ValueError(f"a slowdown is a factor of 1 or more, got '{written}'; write it as '{SLOWDOWN}{sign}1.5x'")
     return None, float(factor[1])
+
+
+def _figure(name: str, of: KnownWorkload) -> Figure:
+    figure = figure_of(name, of.figures)
+    if figure is None and name == "rate" and of.figures[0].unit.endswith("/s"):
+        figure = of.figures[0]
+    if figure is None:
+        names = ", ".join((SLOWDOWN, *(known.name for known in of.figures)))
+        raise ValueError(f"'{name}' is no figure of it; known are {names}")
+    return figure
 
 
 def refuse_unplanned(
@@ -196,57 +201,94 @@ def refuse_unplanned(
         if threshold.figure is None and (baseline is None or threshold.platform in (baseline, control)):
             why = "there is no baseline to compare with" if baseline is None else "that is the bare host itself"
             raise ValueError(f"{subject}: {why}; ask of a figure, or of another platform")
-        named = [cell for cell in cells if cell.workload == threshold.workload]
-        if not named:
-            there = ", ".join(dict.fromkeys(cell.workload for cell in cells))
-            raise ValueError(f"{subject}: {threshold.workload} is not measured there; measured are {there}")
-        for key, value in threshold.where.items():
-            if not any(cell.attributes.get(key) == value for cell in named):
-                values = ", ".join(dict.fromkeys(str(cell.attributes.get(key)) for cell in named))
-                raise ValueError(f"{subject}: no trial has {key}={value}; measured are {values}")
+        _refuse_unmeasured(subject, threshold, cells)
+
+
+def _refuse_unmeasured(subject: str, threshold: Threshold, cells: Sequence[PlannedCell]) -> None:
+    """`ValueError` if none of a platform's cells is of the threshold's workload and parameters."""
+    named = [cell for cell in cells if cell.workload == threshold.workload]
+    if not named:
+        there = ", ".join(dict.fromkeys(cell.workload for cell in cells))
+        raise ValueError(f"{subject}: {threshold.workload} is not measured there; measured are {there}")
+    for key, value in threshold.where.items():
+        values = [cell.attributes.get(key) for cell in named]
+        if value not in values:
+            measured = ", ".join(dict.fromkeys(map(str, values)))
+            raise ValueError(f"{subject}: no trial has {key}={value}; measured are {measured}")
 
 
 def judge_gate(analysis: Analysis, thresholds: Sequence[Threshold], damage: Sequence[str] = ()) -> Gate:
     """Each threshold on each platform that it is about; `damage`: what of the run folder is not as it was."""
-    ratios, manifest = Ratios(analysis), analysis.data.manifest
+    ratios = Ratios(analysis)
+    doubts = _doubts(analysis, damage, with_thresholds=bool(thresholds))
+    requests = [request for threshold in thresholds for request in _requests(analysis, ratios, threshold)]
+    family = sum(request.results(ratios) for request in requests)
+    unsound = {comparison.task.workload for comparison in analysis.alarms}
+    checks: list[Check] = []
+    for request in requests:
+        threshold = request.threshold
+        doubt = doubts[0] if damage else ""
+        if not doubt and threshold.workload in unsound:
+            doubt = "the A/A control differs from the baseline itself in this workload"
+        if request.lacking:
+            checks.append(_unknown(analysis, request))
+        for side in request.sides:
+            ratio = ratios.ratio(request.compared, side, family, value=threshold.figure is not None)
+            check = _checked(analysis, threshold, side, ratio, family)
+            checks.append(replace(check, outcome=Outcome.UNKNOWN, reason=doubt, more_blocks=None) if doubt else check)
+    extendable = analysis.data.manifest.run if analysis.extendable and not damage else None
+    return Gate(tuple(checks), tuple(doubts), extendable)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A threshold on one platform: what is compared, or in words what the run lacks for it."""
+
+    threshold: Threshold
+    label: str
+    compared: Compared
+    sides: Sequence[Sides] = ()
+    lacking: str = ""
+
+    def results(self, ratios: Ratios) -> int:
+        """How many of its values are results of a figure's, whose intervals are simultaneous."""
+        if self.threshold.figure is None:
+            return 0
+        return sum(ratios.caveat(self.compared, side) is None for side in self.sides)
+
+
+def _doubts(analysis: Analysis, damage: Sequence[str], *, with_thresholds: bool) -> list[str]:
     doubts = [f"the run folder is not as it was when the run ended: {'; '.join(damage)}"] if damage else []
     if analysis.alarms:
         tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
         doubts.append(f"the A/A control differs from the baseline itself: {tasks}")
-    if not thresholds and not any(comparison.p_value is not None for comparison in analysis.control):
+    if not with_thresholds and not any(comparison.p_value is not None for comparison in analysis.control):
         doubts.append("the A/A control could not be tested, and there is no threshold")
-    requests: list[tuple[Threshold, str, Compared, list[Sides] | str]] = []
-    for threshold in thresholds:
-        labels = [entry.label for entry in manifest.platforms]
-        chosen = [label for label in labels if threshold.is_of(label, manifest.baseline, manifest.control)]
-        for label in chosen or [threshold.platform]:
-            compared = _compared(threshold, label, manifest.baseline)
-            requests.append((threshold, label, compared, _sides(ratios, compared, threshold)))
-    family = sum(
-        threshold.figure is not None and ratios.caveat(compared, side) is None
-        for threshold, _, compared, sides in requests
-        if not isinstance(sides, str)
-        for side in sides
-    )
-    unsound = {comparison.task.workload for comparison in analysis.alarms}
-    checks: list[Check] = []
-    for threshold, label, compared, sides in requests:
+    return doubts
+
+
+def _requests(analysis: Analysis, ratios: Ratios, threshold: Threshold) -> Iterator[_Request]:
+    """A threshold on each platform that it is about."""
+    manifest = analysis.data.manifest
+    labels = [entry.label for entry in manifest.platforms]
+    chosen = [label for label in labels if threshold.is_of(label, manifest.baseline, manifest.control)]
+    for label in chosen or [threshold.platform]:
+        compared = _compared(threshold, label, manifest.baseline)
+        sides = _sides(ratios, compared, threshold)
         if isinstance(sides, str):
-            reason = why_not_measured(analysis, label, [threshold.workload])
-            reason = sides if reason.startswith("it was not measured") else reason
-            unit = "x" if threshold.figure is None else threshold.figure.unit
-            unknown = [Check(threshold.text, label, threshold.workload, Outcome.UNKNOWN, threshold.limit, unit)]
-            checks += [replace(check, reason=reason) for check in unknown]
-            continue
-        for side in sides:
-            ratio = ratios.ratio(compared, side, family, value=threshold.figure is not None)
-            check = _checked(analysis, threshold, side, ratio, family)
-            doubt = doubts[0] if damage else ""
-            if not doubt and threshold.workload in unsound:
-                doubt = "the A/A control differs from the baseline itself in this workload"
-            checks.append(replace(check, outcome=Outcome.UNKNOWN, reason=doubt, more_blocks=None) if doubt else check)
-    extendable = manifest.run if analysis.extendable and not damage else None
-    return Gate(tuple(checks), tuple(doubts), extendable)
+            yield _Request(threshold, label, compared, lacking=sides)
+        else:
+            yield _Request(threshold, label, compared, sides)
+
+
+def _unknown(analysis: Analysis, request: _Request) -> Check:
+    """The check of what was not measured, with the reason."""
+    threshold = request.threshold
+    reason = why_not_measured(analysis, request.label, [threshold.workload])
+    reason = request.lacking if reason.startswith("it was not measured") else reason
+    unit = "x" if threshold.figure is None else threshold.figure.unit
+    check = Check(threshold.text, request.label, threshold.workload, Outcome.UNKNOWN, threshold.limit, unit)
+    return replace(check, reason=reason)
 
 
 def _compared(threshold: Threshold, label: str, baseline: str | None) -> Compared:

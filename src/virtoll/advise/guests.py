@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from virtoll.advise.frame_sizes import SIZE
@@ -54,7 +55,6 @@ class Guests:
 
     @property
     def at_least(self) -> int | None:
-        """As the class says."""
         met: int | None = None
         for step in self.steps:
             if step.answer is not Answer.MEETS:
@@ -64,12 +64,10 @@ class Guests:
 
     @property
     def not_with(self) -> int | None:
-        """As the class says."""
         return next((step.guests for step in self.steps if step.answer is Answer.FAILS), None)
 
     @property
     def beyond(self) -> bool:
-        """As the class says."""
         return self.by_model is not None and self.by_model > self.steps[-1].guests
 
 
@@ -80,19 +78,25 @@ def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, .
     family = family_of(ratios, itertools.chain.from_iterable(every))
     rows = []
     for platform, by_number in demands.items():
-        if max(by_number) == 1:
-            continue
-        steps = []
-        for number in sorted(by_number):
-            findings = tuple(finding(analysis, ratios, demand, family) for demand in by_number[number])
-            answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
-            steps.append(Step(number, answer, findings))
-        caveat = next((caveat_of(ratios, demand.cell) for each in by_number.values() for demand in each), None)
-        groups = [group for group in analysis.at_once.groups if group.platform == platform]
-        taken = max((group.taken_bytes or 0.0 for group in groups), default=0)
-        guests = Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
-        rows.append(guests if caveat is not None else _with_model(analysis, ratios, guests, by_number, family))
+        if max(by_number) > 1:
+            guests = _guests(analysis, ratios, part, platform, by_number, family)
+            rows.append(
+                guests if guests.caveat is not None else _with_model(analysis, ratios, guests, by_number, family)
+            )
     return tuple(rows)
+
+
+def _guests(analysis: Analysis, ratios: Ratios, part: Part, platform: str, by_number: ByNumber, family: int) -> Guests:
+    """A platform's guests without a model."""
+    steps = []
+    for number in sorted(by_number):
+        findings = tuple(finding(analysis, ratios, demand, family) for demand in by_number[number])
+        answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
+        steps.append(Step(number, answer, findings))
+    caveat = next((caveat_of(ratios, demand.cell) for each in by_number.values() for demand in each), None)
+    groups = [group for group in analysis.at_once.groups if group.platform == platform]
+    taken = max((group.taken_bytes or 0.0 for group in groups), default=0)
+    return Guests(platform, part.text, tuple(steps), caveat=caveat, taken_bytes=taken or None)
 
 
 ByNumber = dict[int, list[BoundCheck]]
@@ -142,41 +146,44 @@ def _routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> dict[str, 
 
 def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, demands: ByNumber, family: int) -> Guests:
     """With the scalability law, where one bound of a rate or a duration is asked of each number of guests."""
-    single = {
-        number: of_number[0]
-        for number, of_number in demands.items()
-        if len(of_number) == 1 and of_number[0].against is None
-    }
-    metrics = {demand.cell.task.metric for demand in single.values()}
-    if len(single) < len(demands) or len(metrics) != 1 or not _has_sum(next(iter(single.values())).cell):
+    single = _single(demands)
+    if not single:
         return answer
+    first = single[min(single)]
+    sign = 1.0 if first.lower_is_better else -1.0
     logs = {number: by_block(demand.cell.rounds) for number, demand in single.items()}
-    sign = 1.0 if next(iter(single.values())).lower_is_better else -1.0
     times = {float(number): geometric_mean([sign * log for log in values.values()]) for number, values in logs.items()}
     fitted = fit(Model.SCALABILITY, times)
     answer = replace(answer, fit=fitted)
-    blocks = sorted(set.intersection(*(set(values) for values in logs.values())))
+    blocks = sorted(set.intersection(*map(set, logs.values())))
     if not fitted.fits or len(blocks) < 2:
         return answer
-    first = single[min(single)]
-    start = answer.at_least or 0
-    best: int | None = None
+    start = best = answer.at_least or 0
     most = min(BEYOND * max(single), max(_room(analysis, answer), *single))
     for number in range(start + 1, most + 1):
-        rounds = {
-            (block, 0): sign
-            * math.log(
-                predicted(Model.SCALABILITY, {n: math.exp(sign * values[block]) for n, values in logs.items()}, number)
-            )
-            for block in blocks
-        }
+        rounds = {(block, 0): sign * _predicted_log(logs, sign, block, number) for block in blocks}
         modelled = replace(first, cell=replace(first.cell, rounds=rounds), fit=fitted)
         if number < fitted.sizes[0] or finding(analysis, ratios, modelled, family).answer is not Answer.MEETS:
             break
         best = number
-    if best is not None and answer.not_with is not None:
+    if answer.not_with is not None:
         best = min(best, answer.not_with - 1)
-    return replace(answer, by_model=best if best is not None and best > start else None)
+    return replace(answer, by_model=best if best > start else None)
+
+
+def _predicted_log(logs: Mapping[int, Mapping[int, float]], sign: float, block: int, number: int) -> float:
+    """The logarithm of the time that so many guests take in a block by the model of that block."""
+    times = {float(guests): math.exp(sign * values[block]) for guests, values in logs.items()}
+    return math.log(predicted(Model.SCALABILITY, times, number))
+
+
+def _single(demands: ByNumber) -> dict[int, BoundCheck]:
+    """The one bound of each number of guests; empty if there are more, or they have no sum."""
+    single = {number: checks[0] for number, checks in demands.items() if len(checks) == 1}
+    if len(single) < len(demands) or any(check.against is not None for check in single.values()):
+        return {}
+    metrics = {check.cell.task.metric for check in single.values()}
+    return single if len(metrics) == 1 and _has_sum(next(iter(single.values())).cell) else {}
 
 
 def _room(analysis: Analysis, answer: Guests) -> int:

@@ -185,12 +185,9 @@ def finding(analysis: Analysis, ratios: Ratios, demand: BoundCheck, family: int)
     answer = Answer.OPEN
     if margin is not None and ratio.caveat is None:
         answer = Answer.MEETS if margin.at_least >= 1 else Answer.FAILS if margin.at_most < 1 else Answer.OPEN
-    reasons = dict.fromkeys(each.reason for each in values if each.reason)
-    open_ended = answer is Answer.OPEN and not any(each.interval is None for each in values)
-    if open_ended and margin is not None and math.isfinite(margin.at_most):
-        reasons = dict.fromkeys([*reasons, "to meet it and not to meet it both agree with what was measured"])
-    if answer is Answer.MEETS and demand.against is not None:  # why it may even be more is no matter
-        reasons = dict.fromkeys([ratio.reason] if ratio.reason else [])
+    more_blocks = None
+    if answer is Answer.OPEN and ratio.caveat is None and not analysis.host_of:
+        more_blocks = more_blocks_for(demand, family, analysis.level_after)
     return Finding(
         bound=demand.bound,
         task=demand.task or ratio.task,
@@ -201,15 +198,23 @@ def finding(analysis: Analysis, ratios: Ratios, demand: BoundCheck, family: int)
         margin=margin,
         blocks=max(each.blocks for each in values),
         trials=sum(len(trials_of(analysis, cell)) for cell in demand.basis or (demand.cell,)),
-        reason="; ".join(reasons),
+        reason=_reason(demand, values, answer, margin),
         caveat=ratio.caveat,
         fit=demand.fit,
         note=demand.note,
         too_much=ratio.estimate is None and value is not None,
-        more_blocks=more_blocks_for(demand, family, analysis.level_after)
-        if answer is Answer.OPEN and ratio.caveat is None and not analysis.host_of
-        else None,
+        more_blocks=more_blocks,
     )
+
+
+def _reason(demand: BoundCheck, values: Sequence[Ratio], answer: Answer, margin: Margin | None) -> str:
+    if answer is Answer.MEETS and demand.against is not None:  # why it may even be more is no matter
+        return values[0].reason
+    reasons = dict.fromkeys(each.reason for each in values if each.reason)
+    finite = margin is not None and math.isfinite(margin.at_most)
+    if finite and answer is Answer.OPEN and all(each.interval is not None for each in values):
+        reasons["to meet it and not to meet it both agree with what was measured"] = None
+    return "; ".join(reasons)
 
 
 def _margin(demand: BoundCheck, ratio: Ratio, other: Ratio, value: float | None) -> Margin | None:

@@ -235,17 +235,25 @@ def _figures(words: Sequence[str], known: Known) -> FigureNeed:
     by_workload = {
         workload: tuple(_bound(text, bound, known.workloads[workload].figures) for bound in bounds)
         for workload in names
-        if all(figure_of(bound[1], known.workloads[workload].figures) for bound in bounds)
-        and where.keys() <= known.workloads[workload].parameters.keys() | _OF_GUESTS
+        if _has(known.workloads[workload], [bound[1] for bound in bounds], where)
     }
     if not by_workload:
-        for bound in bounds:
-            if not any(figure_of(bound[1], known.workloads[workload].figures) for workload in names):
-                raise ValueError(
-                    f"need '{text}': '{bound[1]}' is no figure of {name}; known are {_named(names, known)}"
-                )
+        _refuse_unknown_figures(text, names, [bound[1] for bound in bounds], known)
         raise ValueError(f"need '{text}': no workload of {name} has all that is named; ask of {' or '.join(names)}")
     return FigureNeed(text, by_workload, where)
+
+
+def _has(workload: KnownWorkload, figures: Iterable[str], where: Mapping[str, Any]) -> bool:
+    """Whether a workload has all that a need names."""
+    has_figures = all(figure_of(figure, workload.figures) for figure in figures)
+    return has_figures and where.keys() <= workload.parameters.keys() | _OF_GUESTS
+
+
+def _refuse_unknown_figures(text: str, workloads: Sequence[str], figures: Iterable[str], known: Known) -> None:
+    for figure in figures:
+        if not any(figure_of(figure, known.workloads[workload].figures) for workload in workloads):
+            name, names = text.split(maxsplit=1)[0], _named(workloads, known)
+            raise ValueError(f"need '{text}': '{figure}' is no figure of {name}; known are {names}")
 
 
 def _named(names: Iterable[str], known: Known) -> str:

@@ -79,22 +79,24 @@ def _asked(analysis: Analysis, need: RouterNeed, near: Cell, far: Cell, note: st
 def _by_size(analysis: Analysis, ratios: Ratios, need: RouterNeed, cells: Sequence[Cell]) -> BoundCheck:
     """What other sizes say of the size that is needed."""
     size = need.frame_size_bytes
-    modelled = frame_cost(cells, size) if need.plain and caveat_of(ratios, cells[0]) is None else None
-    if modelled is not None and modelled.fit is not None and modelled.fit.fits:
-        return replace(modelled, bound=need.text, limit=need.rate)
+    model = None
+    if need.plain and caveat_of(ratios, cells[0]) is None:
+        modelled = frame_cost(cells, size)
+        model = modelled.fit if modelled is not None else None
+        if modelled is not None and model is not None and model.fits:
+            return replace(modelled, bound=need.text, limit=need.rate)
     larger = next((cell for cell in cells if cell.attributes[SIZE] > size), None)
     smaller = next((cell for cell in reversed(cells) if cell.attributes[SIZE] < size), None)
-    sizes = [f"{int(cell.attributes[SIZE])} B" for cell in (smaller, larger) if cell is not None]
-    note = (
-        f"frames of {size} B were not measured; estimated from {' and '.join(sizes)}: a larger frame takes no less time"
-    )
-    if not falls(cells):
-        rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
-        near, far, note = untold(cells[0], rises), untold(cells[0], rises), ""
-    else:
+    note = ""
+    if falls(cells):
+        basis = " and ".join(f"{int(cell.attributes[SIZE])} B" for cell in filter(None, (smaller, larger)))
+        note = f"frames of {size} B were not measured; estimated from {basis}: a larger frame takes no less time"
         near = larger or untold(cells[0], "no larger frame was measured")
         far = smaller or untold(cells[-1], "no smaller frame was measured")
-    return replace(_asked(analysis, need, near, far, note), fit=modelled.fit if modelled is not None else None)
+    else:
+        rises = f"frames of {size} B were not measured, and here larger frames were forwarded at a higher rate"
+        near, far = untold(cells[0], rises), untold(cells[0], rises)
+    return replace(_asked(analysis, need, near, far, note), fit=model)
 
 
 def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:

@@ -1,7 +1,7 @@
 """A guest that is up, with what is needed to measure it; and several that run together for a while.
 
 Main types: ``LiveGuest``, ``Placement`` (where it is pinned) and ``Slot`` (which of its platform's guests it is).
-Must not: start or end guests, which ``fleet.py`` does.
+Must not: start or end guests, which ``guest_start.py`` and ``guest_pool.py`` do.
 """
 
 from __future__ import annotations
@@ -64,10 +64,6 @@ class Slot:
         if self.beside is not None:
             return "it"  # which one is told by whoever needed it
         return "its guest" if self.instance == 0 else f"guest {self.instance + 1} of those side by side"
-
-
-NeighbourKey = tuple[str, Placement]
-"""Which guests beside others are alike: the label of their platform, and their place."""
 
 
 @dataclass

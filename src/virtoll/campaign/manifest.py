@@ -62,29 +62,7 @@ def build(
         run=run,
         created_realtime_ns=time.time_ns(),
         virtoll=__version__,
-        experiment={
-            "name": experiment.name,
-            "question": experiment.question,
-            "file": str(experiment.file),
-            "text": experiment.text,
-            "scenario": experiment.scenario,
-            "conditions": [condition.label for condition in experiment.conditions],
-            "scale": [point.to_json() for point in experiment.scale.points] if experiment.scale else None,
-            "blocks": experiment.blocks,
-            "rounds": experiment.rounds,
-            "looks": experiment.looks.plan if experiment.looks else None,
-            "seed": experiment.seed,
-            "study": experiment.study,
-            "size": experiment.size,
-            "selection": experiment.selection.as_record(),
-            "order": experiment.order,
-            "boot": experiment.boot,
-            "summary": experiment.summary,
-            "margin": experiment.margin,
-            "needs": list(experiment.needs),
-            "thresholds": list(experiment.thresholds),
-            "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
-        },
+        experiment=_experiment(experiment),
         command=tuple(command),
         baseline=experiment.baseline,
         control=experiment.control,
@@ -100,6 +78,32 @@ def build(
         against=against,
         nodes=node_words(experiment.testbed.nodes) or None if experiment.testbed else None,
     )
+
+
+def _experiment(experiment: Experiment) -> dict[str, object]:
+    return {
+        "name": experiment.name,
+        "question": experiment.question,
+        "file": str(experiment.file),
+        "text": experiment.text,
+        "scenario": experiment.scenario,
+        "conditions": [condition.label for condition in experiment.conditions],
+        "scale": [asdict(point) for point in experiment.scale.points] if experiment.scale else None,
+        "blocks": experiment.blocks,
+        "rounds": experiment.rounds,
+        "looks": experiment.looks.plan if experiment.looks else None,
+        "seed": experiment.seed,
+        "study": experiment.study,
+        "size": experiment.size,
+        "selection": experiment.selection.as_record(),
+        "order": experiment.order,
+        "boot": experiment.boot,
+        "summary": experiment.summary,
+        "margin": experiment.margin,
+        "needs": list(experiment.needs),
+        "thresholds": list(experiment.thresholds),
+        "guest": {"vcpus": experiment.vcpus, "memory_bytes": experiment.memory_bytes, "marks": experiment.marks},
+    }
 
 
 def refuse_other_host(manifest: Manifest, experiment: Experiment, site: Site, action: str = "resume") -> None:

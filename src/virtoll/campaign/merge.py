@@ -162,14 +162,18 @@ def _chosen(parts: Sequence[Part], allowed: Allowed, left_out: Iterable[str]) ->
         choice.left_out.append(f"{name} was left out on request, with {blocks_words(blocks)}")
     by_block: dict[int, list[Part]] = {}
     for part in parts:
-        name = choice.names[part.fingerprint]
-        if name in allowed.without:
+        if choice.names[part.fingerprint] in allowed.without or not (part.ended or allowed.partial):
             continue
-        if part.ended or allowed.partial:
-            for block in part.whole:
-                by_block.setdefault(block, []).append(part)
-            if not part.ended:
-                choice.left_out.append(not_whole(part))
+        for block in part.whole:
+            by_block.setdefault(block, []).append(part)
+        if not part.ended:
+            choice.left_out.append(not_whole(part))
+    _settle(choice, by_block)
+    return choice
+
+
+def _settle(choice: _Choice, by_block: Mapping[int, Sequence[Part]]) -> None:
+    """Take each block from the best of the parts that hold it; the others are left out."""
     for block, holders in sorted(by_block.items()):
         best, *others = sorted(
             holders, key=lambda part: (bool(part.doubt), not part.ended, part.whole[block], part.path.name)
@@ -179,7 +183,6 @@ def _chosen(parts: Sequence[Part], allowed: Allowed, left_out: Iterable[str]) ->
             choice.left_out.append(
                 f"{blocks_words([block])} of {_where(other)} is left out: {_where(best)} ended it first"
             )
-    return choice
 
 
 def _where(part: Part) -> str:

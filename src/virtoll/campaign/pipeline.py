@@ -10,13 +10,16 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from virtoll.campaign import against, consolidation, extension, manifest, parts, probe_cache, scale
 from virtoll.campaign.calibration import Calibrator
 from virtoll.campaign.fleet import Fleet
+from virtoll.campaign.guest_pool import GuestPool
+from virtoll.campaign.guest_request import GuestRequests
+from virtoll.campaign.guest_start import GuestStarts
 from virtoll.campaign.live_guest import LiveGuest, running
 from virtoll.campaign.neighbours import Loaded, Neighbours
 from virtoll.campaign.pinning import pinning_for
@@ -41,6 +44,7 @@ from virtoll.workloads.base import Measurement
 
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
+    from virtoll.runfolder.observer_records import ObserverReading
     from virtoll.runfolder.records import LookRecord, Status, TrialRecord
     from virtoll.runfolder.scale import ScalePoint
 
@@ -145,14 +149,20 @@ def experiment_of(folder: RunFolder) -> Experiment:
 def _measure_plan(
     experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession, progress: Progress, look: Look | None
 ) -> None:
-    from virtoll.host.fitness import FitnessSampler
-
     many = experiment.scale is not None or experiment.consolidation is not None or experiment.conditions
     if many and not session.site.is_model:
         consolidation.many_guests()
     if experiment.consolidation is not None:
         consolidation.measure(experiment, folder, session, EVERY_PLATFORM, progress)
-        return
+    else:
+        _measure_trials(experiment, plan, folder, session, progress, look)
+
+
+def _measure_trials(
+    experiment: Experiment, plan: Plan, folder: RunFolder, session: RunSession, progress: Progress, look: Look | None
+) -> None:
+    from virtoll.host.fitness import FitnessSampler
+
     session.attempts = Counter(record.trial for record in folder.trials())
     session.boots = Counter((boot.platform, boot.block) for boot in folder.boots())
     _skip_impossible(experiment, plan, folder, session)
@@ -210,17 +220,16 @@ def fleet_of(
     experiment: Experiment, batch: tuple[Trial, ...], folder: RunFolder, session: RunSession, progress: Progress
 ) -> Fleet:
     """The guests of a batch of trials, to be entered: started when asked for, and ended with it."""
-    return Fleet(
-        experiment=experiment,
-        block=batch,
-        folder=folder,
-        site_of=session.site_of,
-        pinning=session.pinning,
-        platforms=EVERY_PLATFORM,
-        progress=progress,
+    starts = GuestStarts(
+        batch[0].block,
+        folder,
+        EVERY_PLATFORM,
         boots=session.boots,
+        requests=GuestRequests(experiment, session.pinning),
+        pool=GuestPool(progress),
         observer=session.observer,
     )
+    return Fleet(experiment, batch, session.site_of, starts)
 
 
 def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours) -> TrialRecord:
@@ -236,111 +245,139 @@ def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, n
     return _measure_trial(trial, fleet, session, sizes, neighbours)
 
 
+@dataclass
+class _Attempt:
+    """What became of a trial so far; ``observer``: what the instrument had used before it."""
+
+    trial: Trial
+    session: RunSession
+    started_ns: int
+    observer: ObserverReading
+    status: Status = "ok"
+    reason: str | None = None
+    boot: str | None = None
+    evidence: tuple[str, ...] = ()
+    outcome: Measurement = field(default_factory=Measurement)
+    loaded: Loaded = field(default_factory=Loaded)
+    host_cpu: CpuAround | None = None
+
+    def skip(self, reason: str) -> None:
+        """Nothing was measured."""
+        self.status, self.reason = "skipped", reason
+
+    def fail(self, error: GuestError) -> None:
+        """A guest failed, or the peer's agent, which ends the run."""
+        self.session.refuse_dead_agent(error)
+        self.status, self.reason = "failed", str(error)
+
+    def doubt(self, problem: str | None) -> None:
+        """What was measured is not what was asked for, if there is a problem."""
+        if self.status == "ok" and problem is not None:
+            self.status, self.reason = "invalid", problem
+
+    def record(self) -> TrialRecord:
+        """As it is stored, without what was measured."""
+        from virtoll.campaign.drafts import skipped_trial
+
+        return replace(
+            skipped_trial(self.trial, self.session.attempts[self.trial.number], self.reason),
+            boot=self.boot,
+            status=self.status,
+            started_realtime_ns=self.started_ns,
+            ended_realtime_ns=time.time_ns(),
+            evidence=self.evidence,
+            observer=self.session.observer.cost_since(self.observer, counters=self.trial.platform.counters),
+        )
+
+
 def _measure_trial(
     trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, neighbours: Neighbours
 ) -> TrialRecord:
     """The record of a trial of one guest, or of those that its workload measures side by side."""
-    from virtoll.campaign.drafts import skipped_trial, with_outcome
+    from virtoll.campaign.drafts import with_outcome
 
-    started = time.time_ns()
-    outcome, evidence = Measurement(), tuple[str, ...]()
-    status: Status = "ok"
-    reason: str | None = None
-    live: LiveGuest | None = None
-    host_cpu: CpuAround | None = None
-    loaded = Loaded()
+    started_ns = time.time_ns()
+    repeats = sizes.repeats(trial, fleet)
+    attempt = _Attempt(trial, session, started_ns, session.observer.begin())
+    try:
+        _measure_guests(attempt, fleet, neighbours, repeats)
+    except NeighbourFailed as error:
+        attempt.fail(error)
+        if trial.condition is not None:
+            attempt.evidence = fleet.lose_neighbours(trial.platform.label, trial.condition, f"trial-{trial.number}")
+    except GuestCannot as error:  # no guest was asked for anything
+        attempt.skip(str(error))
+    except GuestError as error:
+        attempt.fail(error)
+        attempt.reason, attempt.evidence = fleet.lose(
+            trial.platform.label, trial.workload, error, f"trial-{trial.number}"
+        )
+    record = attempt.record().replace(
+        host_cpu=attempt.host_cpu.used if attempt.host_cpu else None,
+        repeats=repeats,
+        neighbours=attempt.loaded.records,
+    )
+    return with_outcome(record, attempt.outcome)
+
+
+def _measure_guests(attempt: _Attempt, fleet: Fleet, neighbours: Neighbours, repeats: int) -> None:
+    trial, session = attempt.trial, attempt.session
     workload = workload_of(trial.workload)
     needs = workload.needs()
-    repeats = sizes.repeats(trial, fleet)
-    before = session.observer.begin()
-    try:
-        guests = fleet.guests(trial.platform.label, needs.guests, needs.affinity)
-        live = guests[0] if guests else None
-        if live is None:
-            status, reason = "skipped", fleet.why_absent(trial.platform.label)
-            session.refuse_dead_agent(GuestError(reason))
-        else:
-            # What one of several used is no part of what was measured of all of them.
-            used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
-            beside = fleet.neighbours(trial.platform.label, trial.condition) if trial.condition else ()
-            with running(guests), used as host_cpu, live.prepared(workload.name, needs) as lacking:
-                try:
-                    if lacking is not None:
-                        raise GuestCannot(lacking)
-                    co_located = tuple(other.bench(session.pinning, session.tags) for other in guests[1:])
-                    bench = replace(live.bench(session.pinning, session.tags, co_located), repeats=repeats)
-                    if trial.condition is not None:
-                        bench = replace(bench, cpus=())  # a load takes the idle time that CPU time is told from
-                    counted = live.timekeeper.also(host_cpu.measuring) if host_cpu else contextlib.nullcontext()
-                    with neighbours.loaded(beside, trial.condition) as loaded, counted:
-                        outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
-                except AgentError as error:
-                    if error.kind != "unsupported":
-                        raise
-                    status, reason = "skipped", str(error)  # the guest is well, and goes on with other trials
-            problem = _unlike("its guest", guests) or _unlike("a guest beside it", beside)
-            problem = problem or outcome.problem or loaded.problem
-            if status == "ok" and problem is not None:
-                status, reason = "invalid", problem
-    except NeighbourFailed as error:
-        session.refuse_dead_agent(error)
-        status, reason = "failed", str(error)
-        if trial.condition is not None:
-            evidence = fleet.lose_neighbours(trial.platform.label, trial.condition, f"trial-{trial.number}")
-    except GuestCannot as error:  # no guest was asked for anything
-        status, reason = "skipped", str(error)
-    except GuestError as error:
-        session.refuse_dead_agent(error)
-        status = "failed"
-        reason, evidence = fleet.lose(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
-    record = skipped_trial(trial, session.attempts[trial.number], reason).replace(
-        boot=live.boot if live else None,
-        status=status,
-        started_realtime_ns=started,
-        ended_realtime_ns=time.time_ns(),
-        evidence=evidence,
-        host_cpu=host_cpu.used if host_cpu else None,
-        repeats=repeats,
-        observer=session.observer.cost_since(before, counters=trial.platform.counters),
-        neighbours=loaded.records,
-    )
-    return with_outcome(record, outcome)
+    guests = fleet.guests(trial.platform.label, needs.guests, needs.affinity)
+    if not guests:
+        _skip_absent(attempt, fleet)
+        return
+    live = guests[0]
+    attempt.boot = live.boot
+    # What one of several used is no part of what was measured of all of them.
+    used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
+    beside = fleet.neighbours(trial.platform.label, trial.condition) if trial.condition else ()
+    with running(guests), used as attempt.host_cpu, live.prepared(workload.name, needs) as lacking:
+        try:
+            if lacking is not None:
+                raise GuestCannot(lacking)
+            co_located = tuple(other.bench(session.pinning, session.tags) for other in guests[1:])
+            bench = replace(live.bench(session.pinning, session.tags, co_located), repeats=repeats)
+            if trial.condition is not None:
+                bench = replace(bench, cpus=())  # a load takes the idle time that CPU time is told from
+            around = attempt.host_cpu
+            counted = live.timekeeper.also(around.measuring) if around else contextlib.nullcontext()
+            with neighbours.loaded(beside, trial.condition) as attempt.loaded, counted:
+                attempt.outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
+        except AgentError as error:
+            if error.kind != "unsupported":
+                raise
+            attempt.skip(str(error))  # the guest is well, and goes on with other trials
+    problem = _unlike("its guest", guests) or _unlike("a guest beside it", beside)
+    attempt.doubt(problem or attempt.outcome.problem or attempt.loaded.problem)
+
+
+def _skip_absent(attempt: _Attempt, fleet: Fleet) -> None:
+    reason = fleet.why_absent(attempt.trial.platform.label)
+    attempt.skip(reason)
+    attempt.session.refuse_dead_agent(GuestError(reason))
 
 
 def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: RunSession) -> TrialRecord:
     """The record of a trial of several guests at once."""
-    from virtoll.campaign.drafts import skipped_trial
-
-    started = time.time_ns()
-    status: Status = "ok"
-    reason: str | None = None
-    outcome, evidence = scale.Outcome(), tuple[str, ...]()
-    before = session.observer.begin()
+    attempt = _Attempt(trial, session, time.time_ns(), session.observer.begin())
+    outcome = scale.Outcome()
     guests = fleet.group(trial.platform, point)
     try:
         if not guests:
-            status, reason = "skipped", fleet.why_absent(trial.platform.label)
-            session.refuse_dead_agent(GuestError(reason))
+            _skip_absent(attempt, fleet)
         else:
+            attempt.boot = guests[0].boot
             outcome = scale.measure_at_once(trial, point, guests, session)
             session.observer.join()
-            if outcome.problem is not None:
-                status, reason = "invalid", outcome.problem
+            attempt.doubt(outcome.problem)
     except AgentError as error:  # the guests are well, and go on with other trials
-        status, reason = "skipped", str(error)
+        attempt.skip(str(error))
     except NeighbourFailed as error:
-        session.refuse_dead_agent(error)
-        status, reason = "failed", str(error)
-        evidence = fleet.lose_group(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
-    return skipped_trial(trial, session.attempts[trial.number], reason).replace(
-        boot=guests[0].boot if guests else None,
-        status=status,
-        started_realtime_ns=started,
-        ended_realtime_ns=time.time_ns(),
-        evidence=evidence,
-        observer=session.observer.cost_since(before, counters=trial.platform.counters),
-        members=outcome.members,
-    )
+        attempt.fail(error)
+        attempt.evidence = fleet.lose_group(trial.platform.label, trial.workload, error, f"trial-{trial.number}")
+    return attempt.record().replace(members=outcome.members)
 
 
 def _unlike(which: str, guests: Sequence[LiveGuest]) -> str | None:

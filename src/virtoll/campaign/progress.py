@@ -10,6 +10,7 @@ from typing import Protocol
 from virtoll import units
 from virtoll.experiment.plan import Trial
 from virtoll.runfolder.records import TrialRecord, duration_ns
+from virtoll.runfolder.traffic_records import Point
 
 
 class Progress(Protocol):
@@ -74,16 +75,17 @@ def outcome(record: TrialRecord) -> str:
     if pdr is not None:
         return f"PDR {units.frame_rate(pdr)}"
     if record.points:
-        rates = [
-            sum(source.forwarded_frames for source in each.sink.per_source) / each.duration_ns for each in record.points
-        ]
-        return f"{units.frame_rate(max(rates) * 1e9)} forwarded at most"
-    if record.members:
-        each = [duration_ns(member.clock) for member in record.members if member.clock is not None]
-        known = [took_ns for took_ns in each if took_ns is not None]
-        return f"{units.nanoseconds(min(known))} to {units.nanoseconds(max(known))}" if known else "ok"
-    took_ns = duration_ns(record.clock) if record.clock is not None else None
-    if took_ns is None:  # its duration is given, and no result
+        return f"{units.frame_rate(max(map(_forwarded_per_second, record.points)))} forwarded at most"
+    clocks = [member.clock for member in record.members] if record.members else [record.clock]
+    durations = [duration_ns(clock) for clock in clocks if clock is not None]
+    known = [took_ns for took_ns in durations if took_ns is not None]
+    if not known:  # its duration is given, and no result
         return "ok"
-    took = units.nanoseconds(took_ns)
+    if record.members:
+        return f"{units.nanoseconds(min(known))} to {units.nanoseconds(max(known))}"
+    took = units.nanoseconds(known[0])
     return took if record.repeats == 1 else f"{took} for {record.repeats} repeats"
+
+
+def _forwarded_per_second(point: Point) -> float:
+    return sum(source.forwarded_frames for source in point.sink.per_source) / point.duration_ns * 1e9

@@ -48,15 +48,32 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
     """
     kind = EVERY_PLATFORM[trial.platform.platform]
     vcpus, memory_bytes = size_of(trial, experiment)
-    most = kind.max_vcpus
-    if most is not None and vcpus > most:
-        cpus = "one CPU" if most == 1 else f"{most} CPUs"
-        return f"{kind.name} gives a guest at most {cpus}, and it is to have {vcpus} ('guest.vcpus')"
-    if (reason := why_not_there(trial.platform, kind, experiment.cpu_quota)) is not None:
-        return reason
-    if (reason := _why_not_in_its_image(trial, experiment)) is not None:
-        return reason
+    size = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
     needs = needs_of(trial)
+    return (
+        _why_too_many_cpus(kind, vcpus)
+        or why_not_there(trial.platform, kind, experiment.cpu_quota)
+        or _why_not_in_its_image(trial, experiment)
+        or _why_not_on(kind, trial, needs, experiment.image, memory_bytes)
+        or unmet(trial.workload.workload, needs, size, kind.name, kind.lacks, memory_key=_memory_key(trial))
+        or _why_not_side_by_side(trial, needs, experiment)
+        or _why_not_beside(trial, experiment)
+        or _why_not_at_once(trial, experiment)
+    )
+
+
+def _why_too_many_cpus(kind: type[Platform[Parameters]], vcpus: int) -> str | None:
+    most = kind.max_vcpus
+    if most is None or vcpus <= most:
+        return None
+    cpus = "one CPU" if most == 1 else f"{most} CPUs"
+    return f"{kind.name} gives a guest at most {cpus}, and it is to have {vcpus} ('guest.vcpus')"
+
+
+def _why_not_on(
+    kind: type[Platform[Parameters]], trial: Trial, needs: Needs, image: str, memory_bytes: int
+) -> str | None:
+    """What of the platform's own the workload needs and it lacks: the bare host, a disk, memory besides its kernel."""
     if needs.bare_host and kind.family != "native":
         return (
             f"{trial.workload.workload} with these parameters is a reference on the bare host, where all share one "
@@ -64,24 +81,16 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         )
     if needs.data_bytes and kind.data_by is None:
         return f"{kind.name} carries no data directory on its host's disk; choose another platform for this workload"
-    least = kind.least_memory_bytes.get(experiment.image, 0)
+    least = kind.least_memory_bytes.get(image, 0)
     if memory_bytes < least:
         return (
-            f"no guest of {kind.name} with the image {experiment.image} starts in {units.size(memory_bytes)} of "
+            f"no guest of {kind.name} with the image {image} starts in {units.size(memory_bytes)} of "
             f"memory: its kernel and its initramfs take {units.size(least)} ('{_memory_key(trial)}')"
         )
-    size = None if trial.platform.parameters.pre_provisioned else (vcpus, memory_bytes)
     here = trial.platform.host is None or trial.platform.host.local
     if needs.data_bytes and kind.data_by == "folder" and here:
-        file_system = file_system_of(DISKS)
-        if (reason := why_not_in_memory(trial.workload.workload, needs, memory_bytes, file_system)) is not None:
-            return reason
-    return (
-        unmet(trial.workload.workload, needs, size, kind.name, kind.lacks, memory_key=_memory_key(trial))
-        or _why_not_side_by_side(trial, needs, experiment)
-        or _why_not_beside(trial, experiment)
-        or _why_not_at_once(trial, experiment)
-    )
+        return why_not_in_memory(trial.workload.workload, needs, memory_bytes, file_system_of(DISKS))
+    return None
 
 
 def why_not_in_memory(workload: str, needs: Needs, memory_bytes: int, file_system: str) -> str | None:

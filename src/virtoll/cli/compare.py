@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -78,25 +78,23 @@ class _Side:
     name: str
 
 
+OperandsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="A [B]...",
+        help="Runs, or platforms as RUN:LABEL (LABEL alone: of the latest run). The first is compared with each "
+        "other; a run of two builds (--against) by itself.",
+        autocompletion=complete.runs,
+    ),
+]
+_BY: Final = "Of two runs: the share of the baseline's performance (the default), or the values themselves."
+ByOption = Annotated[str | None, typer.Option("--by", metavar="cost|values", help=_BY)]
+
+
 def compare(
-    operands: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="A [B]...",
-            help="Runs, or platforms as RUN:LABEL (LABEL alone: of the latest run). The first is compared with each "
-            "other; a run of two builds (--against) by itself.",
-            autocompletion=complete.runs,
-        ),
-    ],
+    operands: OperandsArgument,
     *,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            "--by",
-            metavar="cost|values",
-            help="Of two runs: the share of the baseline's performance (the default), or the values themselves.",
-        ),
-    ] = None,
+    by: ByOption = None,
     despite: Annotated[
         list[str] | None,
         typer.Option("--despite", metavar="host|agent|unit", help="Compare although these differ. Repeatable."),
@@ -127,7 +125,7 @@ def compare(
     not known.
     """
     del quiet
-    from virtoll.report.compared import compared_document, compared_lines, compared_markdown
+    from virtoll.report.compared import compared_document, compared_markdown
 
     if markdown and as_json:
         raise UsageError("--markdown and --json are two forms of one answer; leave one out")
@@ -143,16 +141,23 @@ def compare(
         print_json(compared_document(comparisons))
     elif markdown:
         write_out(compared_markdown(comparisons))
-    elif not is_quiet():
-        for number, comparison in enumerate(comparisons):
-            for part in ([""] if number else []) + compared_lines(comparison, columns()):
-                console().print(part, width=columns())
-            if comparison.gate is not None:
-                for line in _gate_lines(comparison.gate):
-                    say_in_columns(line)
-    if page is not None and not as_json and not markdown:
-        say_page("" if is_quiet() else "page: ", page)
+    else:
+        _say(comparisons, page)
     _leave_by(comparisons, allow_unknown)
+
+
+def _say(comparisons: Sequence[Compared], page: Path | None) -> None:
+    """The comparisons for a person, and where their page is."""
+    from virtoll.report.compared import compared_lines
+
+    for number, comparison in enumerate(comparisons if not is_quiet() else ()):
+        for part in ([""] if number else []) + compared_lines(comparison, columns()):
+            console().print(part, width=columns())
+        if comparison.gate is not None:
+            for line in _gate_lines(comparison.gate):
+                say_in_columns(line)
+    if page is not None:
+        say_page("" if is_quiet() else "page: ", page)
 
 
 def _limit(text: str | None) -> float | None:
@@ -274,7 +279,7 @@ def _of_two_builds(side: _Side, request: _CompareOptions) -> Compared:
 
 def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) -> Compared:
     """Two runs, or two platforms, which are paired where both are of one run."""
-    from virtoll.stats.between_runs import Pair, between_runs, common_pairs, side_by_side, why_no_cost
+    from virtoll.stats.between_runs import Pair, between_runs, side_by_side
 
     _refuse_unplanned([first.analysis, second.analysis], request)
     labels = first.operand.label, second.operand.label
@@ -285,19 +290,9 @@ def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) 
         between = side_by_side(first.analysis, pairs, shared, workloads=request.workloads)
         return _compared(between, first, second, ())
     sentences = _refuse_unlike(first, second, request.ignored)
-    no_cost = why_no_cost(first.analysis, second.analysis)
-    if request.by == "cost" and no_cost is not None:
-        raise UsageError(f"--by cost: {no_cost}; give --by values")
-    by: By = request.by or ("cost" if no_cost is None else "values")
+    by = _way(first, second, request.by)
     if not pairs:
-        pairs = common_pairs(first.analysis, second.analysis, by)
-        _refuse_unknown(request.platforms, [pair.second for pair in pairs], "--platform")
-        pairs = [pair for pair in pairs if not request.platforms or pair.second in request.platforms]
-        if not pairs:
-            raise UsageError(
-                f"{first.operand.text} and {second.operand.text} have no platform in common to compare; give two "
-                "platforms as RUN:LABEL"
-            )
+        pairs = _common_pairs(first, second, by, request.platforms)
     if by == "cost" and first.analysis.baseline in [label for pair in pairs for label in (pair.first, pair.second)]:
         raise UsageError(
             f"{first.analysis.baseline} is what the others are measured by; give --by values to compare it as well"
@@ -305,6 +300,31 @@ def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) 
     between = between_runs(first.analysis, second.analysis, pairs, by, shared, workloads=request.workloads)
     whole = labels == (None, None) and not request.chosen
     return _compared(replace(between, whole=whole), first, second, sentences)
+
+
+def _way(first: _Side, second: _Side, by: By | None) -> By:
+    """By what two runs are compared: as asked for, else by cost if they have it."""
+    from virtoll.stats.between_runs import why_no_cost
+
+    no_cost = why_no_cost(first.analysis, second.analysis)
+    if by == "cost" and no_cost is not None:
+        raise UsageError(f"--by cost: {no_cost}; give --by values")
+    return by or ("cost" if no_cost is None else "values")
+
+
+def _common_pairs(first: _Side, second: _Side, by: By, platforms: Sequence[str]) -> list[Pair]:
+    """The platforms that two runs have in common, or those of them that were chosen."""
+    from virtoll.stats.between_runs import common_pairs
+
+    common = common_pairs(first.analysis, second.analysis, by)
+    _refuse_unknown(platforms, [pair.second for pair in common], "--platform")
+    pairs = [pair for pair in common if not platforms or pair.second in platforms]
+    if not pairs:
+        raise UsageError(
+            f"{first.operand.text} and {second.operand.text} have no platform in common to compare; give two "
+            "platforms as RUN:LABEL"
+        )
+    return pairs
 
 
 def _refuse_unplanned(analyses: Sequence[Analysis], request: _CompareOptions) -> None:

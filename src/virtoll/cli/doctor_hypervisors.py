@@ -247,10 +247,7 @@ def _kvm(machine: Machine) -> HypervisorFinding:
         return HypervisorFinding("KVM", f"no /dev/kvm; module {name} {state}", False, f"modprobe {name}")
     if not machine.may_use("dev/kvm"):
         return HypervisorFinding(
-            "KVM",
-            "/dev/kvm is not yours to use",
-            False,
-            "usermod --append --groups kvm USER, then log in again",
+            "KVM", "/dev/kvm is not yours to use", False, "usermod --append --groups kvm USER, then log in again"
         )
     vhost = "vhost_net there" if machine.has("dev/vhost-net") else "without vhost_net (modprobe vhost_net: vhost: on)"
     nested = machine.text(f"sys/module/{name}/parameters/nested")
@@ -328,12 +325,7 @@ def _libvirt(machine: Machine) -> HypervisorFinding:
     installing = how_to_install("libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu")
     if "virsh" not in machine.programs:
         return HypervisorFinding("libvirt", "virsh is missing", False, installing)
-    folders = ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt")
-    files = (
-        path for folder in folders for path in machine.root.glob(f"{folder}/connection-driver/libvirt_driver_*.so")
-    )
-    known = {path.stem.removeprefix("libvirt_driver_") for path in files}
-    drivers = [name for name in ("qemu", "lxc", "libxl") if name in known]
+    drivers = _libvirt_drivers(machine)
     if not drivers:
         return HypervisorFinding("libvirt", "virsh, and no driver for QEMU or LXC", False, installing)
     sockets = [name for name in ("libvirt-sock", "virtqemud-sock") if machine.has(f"run/libvirt/{name}")]
@@ -342,12 +334,15 @@ def _libvirt(machine: Machine) -> HypervisorFinding:
     needs += [] if sockets else ["as another machine's hypervisor host it needs 'systemctl start libvirtd'"]
     if sockets and not machine.is_root and "libvirt" not in machine.groups:
         needs.append("as another machine's hypervisor host: usermod --append --groups libvirt USER, then log in again")
-    return HypervisorFinding(
-        "libvirt",
-        f"virsh, drivers {', '.join(drivers)}; {service}",
-        True,
-        note="; ".join(needs),
-    )
+    return HypervisorFinding("libvirt", f"virsh, drivers {', '.join(drivers)}; {service}", True, note="; ".join(needs))
+
+
+def _libvirt_drivers(machine: Machine) -> list[str]:
+    known: set[str] = set()
+    for folder in ("usr/lib/*/libvirt", "usr/lib64/libvirt", "usr/lib/libvirt"):
+        files = machine.root.glob(f"{folder}/connection-driver/libvirt_driver_*.so")
+        known |= {path.stem.removeprefix("libvirt_driver_") for path in files}
+    return [name for name in ("qemu", "lxc", "libxl") if name in known]
 
 
 def _openvz(machine: Machine) -> HypervisorFinding:

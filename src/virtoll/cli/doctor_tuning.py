@@ -18,11 +18,7 @@ def change(settings: str | None, *, tune: bool, reset: bool, dry_run: bool, as_j
     """Tune or reset this host; the exit code. ``UsageError`` for what cannot be asked for, before anything changes."""
     if tune == reset:
         raise UsageError("doctor: give either --tune or --reset (with --dry-run to see what they would do)")
-    if reset and settings is not None:
-        raise UsageError("doctor: --reset puts back everything; give it no settings")
-    names = [name.strip() for name in settings.split(",")] if settings is not None else list(SETTINGS)
-    if unknown := [name for name in names if name not in SETTINGS]:
-        raise UsageError(f"doctor --tune: '{unknown[0]}' is no setting; choose from {', '.join(SETTINGS)}")
+    names = _names(settings, reset)
     if not dry_run and not is_host_root():
         word = "tune" if tune else "reset"
         raise UsageError(f"doctor --{word}: only the host's root may change its settings; run it as root")
@@ -31,13 +27,11 @@ def change(settings: str | None, *, tune: bool, reset: bool, dry_run: bool, as_j
         done = make_quiet(host, tuning_folder(), names, dry_run=dry_run)
     else:
         done = put_back(host, tuning_folder(), dry_run=dry_run)
-    rows = [
-        {"setting": row.setting, "was": row.was, "would be" if dry_run else "is": row.now, "note": row.note}
-        for row in done.rows
-    ]
+    is_now = "would be" if dry_run else "is"
+    rows = [{"setting": row.setting, "was": row.was, is_now: row.now, "note": row.note} for row in done.rows]
     if as_json:
         print_json({"settings": rows, "remarks": done.remarks})
-        return 1 if done.kept else 0
+        return min(done.kept, 1)
     for remark in done.remarks:
         say(remark)
     if rows:
@@ -46,7 +40,19 @@ def change(settings: str | None, *, tune: bool, reset: bool, dry_run: bool, as_j
         say(f"{done.kept} values could not be put back and stay remembered; try --reset again, a reboot ends them too")
     elif rows and not dry_run:
         say("'virtoll doctor --reset' puts back what was there" if tune else "all is as it was")
-    return 1 if done.kept else 0
+    return min(done.kept, 1)
+
+
+def _names(settings: str | None, reset: bool) -> list[str]:
+    """The settings that are to be changed; all of them if none is named."""
+    if settings is None:
+        return list(SETTINGS)
+    if reset:
+        raise UsageError("doctor: --reset puts back everything; give it no settings")
+    names = [name.strip() for name in settings.split(",")]
+    if unknown := [name for name in names if name not in SETTINGS]:
+        raise UsageError(f"doctor --tune: '{unknown[0]}' is no setting; choose from {', '.join(SETTINGS)}")
+    return names
 
 
 def _roles(cpus: tuple[int, ...]) -> CpuRoles:

@@ -97,14 +97,7 @@ def answer(descriptor: int) -> dict[str, WithoutRoot] | WithoutRoot:
 def parse(output: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot] | WithoutRoot:
     """As ``answer``, from all that was said; ``installed``: files without which it cannot speak at all."""
     with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        document: dict[str, Any] = json.loads(output[output.index("{") :])
-        if document.get("version") != VERSION:
-            raise ValueError("another Virtoll answered")
-        if document["platforms"]:
-            return {str(row["platform"]): _row(row) for row in document["platforms"]}
-        bad = [check for check in document["host"] if not check["good"]]
-        reasons = "; ".join(check["found"] for check in bad)
-        return WithoutRoot(False, reasons or "no platform was tried", bad[0]["remedy"] if bad else "")
+        return _read(json.loads(output[output.index("{") :]))
     closed = next((folder for file in installed if (folder := closed_folder(file)) is not None), None)
     if closed is not None:
         why = f"nobody may not look into {closed}, where this Virtoll is"
@@ -113,6 +106,16 @@ def parse(output: str, installed: Iterable[Path] = ()) -> dict[str, WithoutRoot]
     if lines and "Traceback (most recent call last):" in lines:  # it was started, and failed by itself
         return WithoutRoot(None, lines[-1], "report this as a defect of Virtoll")
     return WithoutRoot(None, lines[-1] if lines else "nobody could not start it", "see that all users can start it")
+
+
+def _read(document: dict[str, Any]) -> dict[str, WithoutRoot] | WithoutRoot:
+    if document.get("version") != VERSION:
+        raise ValueError("another Virtoll answered")
+    if document["platforms"]:
+        return {str(row["platform"]): _row(row) for row in document["platforms"]}
+    bad = [check for check in document["host"] if not check["good"]]
+    reasons = "; ".join(check["found"] for check in bad)
+    return WithoutRoot(False, reasons or "no platform was tried", bad[0]["remedy"] if bad else "")
 
 
 def _row(row: dict[str, Any]) -> WithoutRoot:

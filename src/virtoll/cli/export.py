@@ -16,19 +16,14 @@ from virtoll.errors import StorageError, UsageError
 
 _PARQUET: Final = "parquet"
 _STANDARD_OUTPUT: Final = "-"
+_FORMAT: Final = "Such as junit, markdown, bencher, openmetrics or parquet; docs/gate.md lists them."
+FormatOption = Annotated[str | None, typer.Option("--format", metavar="FORMAT", help=_FORMAT)]
 
 
 def export(
     run: options.Run = "latest",
     *,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="Such as junit, markdown, bencher, openmetrics or parquet; docs/gate.md lists them.",
-        ),
-    ] = None,
+    form: FormatOption = None,
     parquet: Annotated[
         bool,
         typer.Option("--parquet", help="The same as --format parquet: typed tables in a folder (docs/dataset.md)."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,16 +15,16 @@ from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 if TYPE_CHECKING:
     from virtoll.stats.history import History, RunOfHistory
 
+_NO_RUN: Final = "Runs, or folders of runs; the runs folder when none is given."
+RunsArgument = Annotated[list[str] | None, typer.Argument(metavar="RUN", help=_NO_RUN, autocompletion=complete.runs)]
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="WORKLOAD", help="Of the workloads this one. Repeatable.", autocompletion=complete.workloads),
+]
+
 
 def history(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Runs, or folders of runs; the runs folder when none is given.",
-            autocompletion=complete.runs,
-        ),
-    ] = None,
+    runs: RunsArgument = None,
     *,
     experiment: Annotated[
         str | None,
@@ -34,15 +34,7 @@ def history(
         list[str] | None,
         typer.Option("--platform", metavar="PLATFORM", help="Of the platforms this one, by its label. Repeatable."),
     ] = None,
-    workload: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--workload",
-            metavar="WORKLOAD",
-            help="Of the workloads this one. Repeatable.",
-            autocompletion=complete.workloads,
-        ),
-    ] = None,
+    workload: WorkloadOption = None,
     last: Annotated[
         int | None, typer.Option("--last", metavar="N", help="So many of the newest runs alone.", min=1)
     ] = None,

@@ -74,11 +74,8 @@ def new(
     """
     if file is not None:
         _refuse_what_is_there(file, force)
-    missing = [
-        option
-        for option, value in (("--question", question), ("--platform", platform), ("--workload", workload))
-        if not value
-    ]
+    options = {"--question": question, "--platform": platform, "--workload": workload}
+    missing = [option for option, value in options.items() if not value]
     if missing and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(f"there is no terminal to ask on; give {' and '.join(missing)} too")
     from virtoll.platforms import PLATFORMS
@@ -92,24 +89,28 @@ def new(
     workloads = _named(workload, WORKLOADS, "workload", "Workloads to measure, with commas (virtoll list workloads)")
     if blocks is None:
         blocks = _asked("Blocks: more find smaller differences", str(_BLOCKS), _number) if ask else _BLOCKS
-    suggested = _label_of(file.stem) if file is not None else _NAME
+    name = _free_name(name, file, force, ask)
+    file = file if file is not None else _file_of(name)
+    text = "".join(f"{line}\n" for line in _lines(name, question, platforms, workloads, blocks))
+    _refuse_what_does_not_load(text, file)
+    _write(file, text, force)
+    added = [f"{label} ({_ROLES[label]})" for label in (_BASELINE, _CONTROL) if label not in platforms]
+    if added:
+        say(f"added: {' and '.join(added)}")
+    say(f"written: {file}; next: virtoll plan {file}")
+
+
+def _free_name(name: str | None, file: Path | None, force: bool, ask: bool) -> str:
+    """The experiment's name, of which no file is there yet."""
 
     def free(answer: str) -> str:
         _refuse_what_is_there(file if file is not None else _file_of(answer), force)
         return _label(answer)
 
     if name is None:
+        suggested = _label_of(file.stem) if file is not None else _NAME
         name = _asked("Name", suggested, free) if ask else suggested
-    name = free(name)
-    file = file if file is not None else _file_of(name)
-    added = [label for label in (_BASELINE, _CONTROL) if label not in platforms]
-    whole = [_BASELINE, _CONTROL, *(label for label in platforms if label not in _ROLES)]
-    text = "".join(f"{line}\n" for line in _lines(name, question, whole, workloads, blocks))
-    _refuse_what_does_not_load(text, file)
-    _write(file, text, force)
-    if added:
-        say(f"added: {' and '.join(f'{label} ({_ROLES[label]})' for label in added)}")
-    say(f"written: {file}; next: virtoll plan {file}")
+    return free(name)
 
 
 def _file_of(name: str) -> Path:
@@ -196,7 +197,8 @@ def _lines(name: str, question: str, platforms: Sequence[str], workloads: Sequen
     yield "# What is compared. An entry with keys is a mapping; a list of values makes a platform of each:"
     yield "#   - {platform: qemu-tcg, nic: [virtio-net, e1000]}"
     yield "platforms:"
-    yield from _entries({platform: _ROLES.get(platform, PLATFORMS[platform].title) for platform in platforms})
+    whole = [_BASELINE, _CONTROL, *(label for label in platforms if label not in _ROLES)]
+    yield from _entries({platform: _ROLES.get(platform, PLATFORMS[platform].title) for platform in whole})
     yield f"baseline: {_BASELINE}"
     yield ""
     yield "# What is measured, at the size of a first try. A list of values measures each:"

@@ -6,7 +6,7 @@ import os
 import secrets
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -17,19 +17,14 @@ from virtoll.cli.verify import tell_damage
 from virtoll.errors import StorageError, UsageError
 
 _KEY_BYTES, _MOST_KEY_BYTES = 32, 1 << 20
+_ARCHIVE: Final = "The archive; when not given, the run's name here, '.virtoll.tar.zst' behind."
+ArchiveOption = Annotated[Path | None, typer.Option("--output", metavar="FILE", help=_ARCHIVE)]
 
 
 def pack(
     run: options.Run = "latest",
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            metavar="FILE",
-            help="The archive; when not given, the run's name here, '.virtoll.tar.zst' behind.",
-        ),
-    ] = None,
+    output: ArchiveOption = None,
     anonymous: Annotated[
         bool,
         typer.Option(

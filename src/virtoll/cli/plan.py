@@ -45,59 +45,72 @@ def plan(
     """
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
     checked = load(experiment, selection)
-    from virtoll.campaign.preview import estimate, plan_of
-    from virtoll.campaign.progress import describe
-    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, reasons_of, without_impossible
+    from virtoll.campaign.preview import plan_of
+    from virtoll.campaign.requirements import reasons_of
 
     planned = plan_of(checked)
     reasons = reasons_of(planned, checked)
+    if as_json:
+        print_json(_document(checked, planned, reasons))
+        return
+    for line in _lines(checked, planned, reasons, trials=trials):
+        say(line)
+
+
+def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None]) -> dict[str, object]:
+    """All of it, for a program; ``reasons``: why a trial is skipped, by its number."""
+    from virtoll.campaign.preview import estimate
+    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
+    from virtoll.cli.plan_words import warnings_of
+
     held = without_impossible(planned, reasons)
-    seconds, data, image = estimate(held), data_bytes(held), _image_bytes(checked.image)
     sizes = memory_at_once(held, checked)
     foreseen, kernel = _foreseen(checked), _kernel_download(checked)
+    against = {"settings": checked.against, "pairs": checked.pairs, "unconcerned": checked.unconcerned}
+    return {
+        "version": 1,
+        "experiment": checked.name,
+        "size": checked.size,
+        "order": planned.order,
+        "boot": planned.boot,
+        "seed": planned.seed,
+        "against": against if checked.pairs else None,
+        "estimated_seconds": estimate(held),
+        "disk": {"image": checked.image, "image_bytes": _image_bytes(checked.image), "data_bytes": data_bytes(held)},
+        "kernel_download": asdict(kernel) if kernel else None,
+        "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
+        "foreseen": asdict(foreseen) if foreseen else None,
+        "warnings": warnings_of(checked, bytes_of(sizes)),
+        "trials": _documents(planned, reasons),
+    }
+
+
+def _lines(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None], *, trials: bool) -> list[str]:
+    """All of it, for a person; ``trials``: each trial, and no table of them."""
+    from virtoll.campaign.preview import estimate
+    from virtoll.campaign.progress import describe
+    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
     from virtoll.cli.plan_words import against_lines, memory_line, skipped_lines, table_lines, warnings_of
 
-    warnings = warnings_of(checked, bytes_of(sizes))
-    if as_json:
-        document = {
-            "version": 1,
-            "experiment": checked.name,
-            "size": checked.size,
-            "order": planned.order,
-            "boot": planned.boot,
-            "seed": planned.seed,
-            "against": {"settings": checked.against, "pairs": checked.pairs, "unconcerned": checked.unconcerned}
-            if checked.pairs
-            else None,
-            "estimated_seconds": seconds,
-            "disk": {"image": checked.image, "image_bytes": image, "data_bytes": data},
-            "kernel_download": asdict(kernel) if kernel else None,
-            "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
-            "foreseen": asdict(foreseen) if foreseen else None,
-            "warnings": warnings,
-            "trials": _documents(planned, reasons),
-        }
-        print_json(document)
-        return
-    if trials:
-        for trial in planned.trials:
-            reason = reasons[trial.number]
-            say(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
-    for line in (*_summary(checked, planned, len(held.trials), seconds), *against_lines(checked)):
-        say(line)
+    lines: list[str] = []
+    for trial in planned.trials if trials else ():
+        reason = reasons[trial.number]
+        lines.append(f"{trial.number:5d}  {describe(trial)}" + (f"  skipped: {reason}" if reason else ""))
+    held = without_impossible(planned, reasons)
+    lines += _summary(checked, planned, len(held.trials), estimate(held))
+    lines += against_lines(checked)
     if not trials:
-        for line in (*table_lines(checked, planned, reasons), *skipped_lines(planned, reasons)):
-            say(line)
-    if foreseen is not None:
-        say(foreseen.line)
-    say(_disk_line(checked.image, image, data))
-    if kernel is not None:
+        lines += [*table_lines(checked, planned, reasons), *skipped_lines(planned, reasons)]
+    if (foreseen := _foreseen(checked)) is not None:
+        lines.append(foreseen.line)
+    lines.append(_disk_line(checked.image, _image_bytes(checked.image), data_bytes(held)))
+    if (kernel := _kernel_download(checked)) is not None:
         size = "of some 70 MB" if kernel.bytes is None else f"of {kernel.bytes / 1e6:.0f} MB"
-        say(f"guest kernel: not in the cache; the run begins with a download {size}, {kernel.what}")
+        lines.append(f"guest kernel: not in the cache; the run begins with a download {size}, {kernel.what}")
+    sizes = memory_at_once(held, checked)
     if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
-        say(memory_line(checked, sizes, bytes_of(sizes)))
-    for warning in warnings:
-        say(f"warning: {warning}")
+        lines.append(memory_line(checked, sizes, bytes_of(sizes)))
+    return lines + [f"warning: {warning}" for warning in warnings_of(checked, bytes_of(sizes))]
 
 
 def _documents(planned: Plan, reasons: Mapping[int, str | None]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from virtoll import units
 from virtoll.campaign.preview import whole_seconds
 from virtoll.cli.output import MOST_COLUMNS
-from virtoll.experiment.model import Experiment
+from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan
 from virtoll.host.readings import memory_bytes
 
@@ -113,16 +113,9 @@ def warnings_of(experiment: Experiment, total: int) -> list[str]:
         return sentences
     if experiment.baseline is not None and experiment.control is None:
         baseline = next(choice for choice in experiment.platforms if choice.label == experiment.baseline)
-        if baseline.platform == "native":
-            remedy = "add native-again to 'platforms'"
-        elif baseline.parameters.pre_provisioned:
-            remedy = "add a second guest that was made alike to 'platforms', and name it as 'control'"
-        else:
-            remedy = (
-                f"add a second entry of {baseline.platform} with a 'label' to 'platforms', and name it as 'control'"
-            )
         sentences.append(
-            f"no A/A control, so the report cannot say how much {baseline.label} differs from itself; {remedy}"
+            f"no A/A control, so the report cannot say how much {baseline.label} differs from itself; "
+            f"{_control_for(baseline)}"
         )
     if experiment.baseline is not None and experiment.order != "paper" and experiment.blocks < _FEWEST_BLOCKS:
         blocks = "1 block decides" if experiment.blocks == 1 else f"{experiment.blocks} blocks decide"
@@ -141,6 +134,15 @@ def warnings_of(experiment: Experiment, total: int) -> list[str]:
             f"a guest has {experiment.most_vcpus} virtual CPUs, and this host has {cpus} CPUs; lower 'guest.vcpus'"
         )
     return sentences
+
+
+def _control_for(baseline: PlatformChoice) -> str:
+    """How to add an A/A control of the baseline."""
+    if baseline.platform == "native":
+        return "add native-again to 'platforms'"
+    if baseline.parameters.pre_provisioned:
+        return "add a second guest that was made alike to 'platforms', and name it as 'control'"
+    return f"add a second entry of {baseline.platform} with a 'label' to 'platforms', and name it as 'control'"
 
 
 def _host_memory(experiment: Experiment) -> int | None:

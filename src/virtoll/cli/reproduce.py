@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,16 +20,27 @@ if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.selection import Selection
 
+StudyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="schlosser2011, mattos2012, suresh2014 or camargos2008.",
+        autocompletion=complete.studies,
+    ),
+]
+_PRESETS: Final = "In the place of the study's presets: a name or YAML file. Repeatable."
+ExperimentsOption = Annotated[
+    list[str] | None,
+    typer.Option("--experiment", metavar="EXPERIMENT", help=_PRESETS, autocompletion=complete.experiments),
+]
+_FROM: Final = "Measure nothing: a run, or a folder of runs. Repeatable."
+FromOption = Annotated[
+    list[str] | None, typer.Option("--from", metavar="RUN", help=_FROM, autocompletion=complete.runs)
+]
+
 
 def reproduce(
-    study: Annotated[
-        str,
-        typer.Argument(
-            metavar="STUDY",
-            help="schlosser2011, mattos2012, suresh2014 or camargos2008.",
-            autocompletion=complete.studies,
-        ),
-    ],
+    study: StudyArgument,
     *,
     into: Annotated[
         Path | None,
@@ -38,24 +49,8 @@ def reproduce(
     size: options.Size = None,
     platform: options.Platform = None,
     workload: options.Workload = None,
-    experiment: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--experiment",
-            metavar="EXPERIMENT",
-            help="In the place of the study's presets: a name or YAML file. Repeatable.",
-            autocompletion=complete.experiments,
-        ),
-    ] = None,
-    runs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="RUN",
-            help="Measure nothing: a run, or a folder of runs. Repeatable.",
-            autocompletion=complete.runs,
-        ),
-    ] = None,
+    experiment: ExperimentsOption = None,
+    runs: FromOption = None,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -120,31 +115,35 @@ def _experiments(study: str, names: Sequence[str], selection: Selection) -> list
             )
     if len({experiment.name for experiment in wholes}) < len(wholes):
         raise UsageError("two of the experiments have one name, and so one folder; give one of them another")
-    platforms = {
-        experiment.name: {known for choice in experiment.platforms for known in (choice.label, choice.platform)}
-        for experiment in wholes
-    }
-    workloads = {experiment.name: {choice.workload for choice in experiment.workloads} for experiment in wholes}
-    for option, filters, known in (
-        ("--platform", selection.platforms, platforms),
-        ("--workload", selection.workloads, workloads),
-    ):
-        for value in filters:
-            if not any(value in names for names in known.values()):
-                allowed = ", ".join(sorted(set().union(*known.values())))
-                raise UsageError(f"{option} {value!r} is in no experiment of {study}; allowed: {allowed}")
+    _refuse_in_none("--platform", selection.platforms, set().union(*map(_platforms_of, wholes)), study)
+    _refuse_in_none("--workload", selection.workloads, set().union(*map(_workloads_of, wholes)), study)
     experiments = []
     for name, experiment in zip(names, wholes, strict=True):
         part = replace(
             selection,
-            platforms=tuple(value for value in selection.platforms if value in platforms[experiment.name]),
-            workloads=tuple(value for value in selection.workloads if value in workloads[experiment.name]),
+            platforms=tuple(filter(_platforms_of(experiment).__contains__, selection.platforms)),
+            workloads=tuple(filter(_workloads_of(experiment).__contains__, selection.workloads)),
         )
         if (selection.platforms and not part.platforms) or (selection.workloads and not part.workloads):
             say_on_stderr(f"{experiment.name} is left out: it has nothing of what was chosen")
         else:
             experiments.append(load(name, part))
     return experiments
+
+
+def _platforms_of(experiment: Experiment) -> set[str]:
+    """The names by which its platforms can be chosen."""
+    return {name for choice in experiment.platforms for name in (choice.label, choice.platform)}
+
+
+def _workloads_of(experiment: Experiment) -> set[str]:
+    return {choice.workload for choice in experiment.workloads}
+
+
+def _refuse_in_none(option: str, names: Sequence[str], known: Collection[str], study: str) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{option} {name!r} is in no experiment of {study}; allowed: {', '.join(sorted(known))}")
 
 
 def _refuse_another(experiment: Experiment, folder: Path) -> None:

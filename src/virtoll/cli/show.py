@@ -19,7 +19,7 @@ from virtoll.errors import UsageError
 
 if TYPE_CHECKING:
     from virtoll.experiment.describe import ParameterWords
-    from virtoll.experiment.model import Experiment, Parameters
+    from virtoll.experiment.model import Experiment, Parameters, PlatformChoice
     from virtoll.platforms.base import Platform
     from virtoll.workloads.base import Needs
 
@@ -178,7 +178,6 @@ def show_experiment(
     from virtoll.campaign.preview import estimate, plan_of
 
     planned = plan_of(checked)
-    platforms = [_platform(choice.label, choice.platform, choice.stands_for) for choice in checked.platforms]
     document = {
         "version": 1,
         "name": checked.name,
@@ -190,7 +189,10 @@ def show_experiment(
         "baseline": checked.baseline,
         "control": checked.control,
         "guest": {"vcpus": checked.vcpus, "memory_bytes": checked.memory_bytes, "image": checked.image},
-        "platforms": platforms,
+        "platforms": [
+            {"label": choice.label, "platform": choice.platform, "stands_for": choice.stands_for}
+            for choice in checked.platforms
+        ],
         "workloads": [
             {"workload": choice.workload, "parameters": _given(choice.parameters)} for choice in checked.workloads
         ],
@@ -203,15 +205,20 @@ def show_experiment(
     if as_json:
         print_json(document)
         return
-    from virtoll.experiment.describe import value_words
-
     say(checked.name)
     _text(checked.question, _DEEP)
     _fields(_about(checked, len(planned.trials), estimate(planned)))
+    _say_cells(checked)
+
+
+def _say_cells(checked: Experiment) -> None:
+    """The experiment's platforms, and its workloads with the parameters that its file gives."""
+    from virtoll.experiment.describe import value_words
+
     say("")
     say("platforms:")
-    for platform in platforms:
-        _text(_platform_words(platform), _DEEP)
+    for choice in checked.platforms:
+        _text(_platform_words(choice), _DEEP)
     if checked.workloads:
         say("")
         say("workloads:")
@@ -282,13 +289,9 @@ def _needs(needs: Needs) -> Iterable[str]:
     yield from (FEATURES[feature] for feature in sorted(needs.features))
 
 
-def _platform(label: str, platform: str, stands_for: str | None) -> dict[str, str | None]:
-    return {"label": label, "platform": platform, "stands_for": stands_for}
-
-
-def _platform_words(platform: dict[str, str | None]) -> str:
-    name = "" if platform["label"] == platform["platform"] else f" ({platform['platform']})"
-    return f"{platform['label']}{name}" + (f", for {platform['stands_for']}" if platform["stands_for"] else "")
+def _platform_words(choice: PlatformChoice) -> str:
+    name = "" if choice.label == choice.platform else f" ({choice.platform})"
+    return f"{choice.label}{name}" + (f", for {choice.stands_for}" if choice.stands_for else "")
 
 
 def _about(checked: Experiment, trials: int, seconds: float) -> Iterable[tuple[str, str]]:

@@ -7,8 +7,9 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -30,22 +31,32 @@ if TYPE_CHECKING:
 MOST_RESTARTS: Final = 3
 """How often a task that ran into its time limit begins again: blocks that never fit it must not go round for ever."""
 CampaignFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A campaign's folder.")]
+_SUBMITTED: Final = "An experiment's name or file; or a campaign's folder, for what is missing."
+SubmittedArgument = Annotated[str, typer.Argument(metavar="EXPERIMENT", help=_SUBMITTED)]
+NodesOption = Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, help="On how many nodes at once.")]
+_SHARED: Final = "The campaign's folder, which all nodes must share."
+SharedFolderOption = Annotated[Path | None, typer.Option("--into", metavar="FOLDER", help=_SHARED)]
+_PER_TASK: Final = "Blocks a task; 1 where one array takes that many."
+BlocksPerTaskOption = Annotated[int | None, typer.Option("--blocks-per-task", metavar="K", min=1, help=_PER_TASK)]
+_LIMIT: Final = "A task's time limit; without it twice the plan's estimate and 15 minutes."
+TimeOption = Annotated[str | None, typer.Option("--time", metavar="TIME", help=_LIMIT)]
+PartitionOption = Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Slurm's partition.")]
+AccountOption = Annotated[str | None, typer.Option("--account", metavar="NAME", help="Slurm's account.")]
+_WIRED: Final = (
+    "Features, each shared by nodes that are wired to each other, such as pair1,pair2; for a testbed with nodes."
+)
+WiredOption = Annotated[str | None, typer.Option("--wired", metavar="FEATURES", help=_WIRED)]
+_SBATCH: Final = "One more of sbatch, such as --option=--qos=low. Repeatable."
+SbatchOption = Annotated[list[str] | None, typer.Option("--option", metavar="OPTION", help=_SBATCH)]
+_DRY_RUN: Final = "Print the job script and the sbatch command; start nothing."
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help=_DRY_RUN)]
 
 
 def submit(
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            metavar="EXPERIMENT",
-            help="An experiment's name or file; or a campaign's folder, for what is missing.",
-        ),
-    ],
+    experiment: SubmittedArgument,
     *,
-    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, help="On how many nodes at once.")] = None,
-    into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="FOLDER", help="The campaign's folder, which all nodes must share."),
-    ] = None,
+    nodes: NodesOption = None,
+    into: SharedFolderOption = None,
     size: options.Size = None,
     platform: options.Platform = None,
     workload: options.Workload = None,
@@ -53,34 +64,13 @@ def submit(
     skip: options.Skip = None,
     blocks: options.Blocks = None,
     seed: options.Seed = None,
-    blocks_per_task: Annotated[
-        int | None,
-        typer.Option("--blocks-per-task", metavar="K", min=1, help="Blocks a task; 1 where one array takes that many."),
-    ] = None,
-    limit: Annotated[
-        str | None,
-        typer.Option(
-            "--time", metavar="TIME", help="A task's time limit; without it twice the plan's estimate and 15 minutes."
-        ),
-    ] = None,
-    partition: Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Slurm's partition.")] = None,
-    account: Annotated[str | None, typer.Option("--account", metavar="NAME", help="Slurm's account.")] = None,
-    wired: Annotated[
-        str | None,
-        typer.Option(
-            "--wired",
-            metavar="FEATURES",
-            help="Features, each shared by nodes that are wired to each other, such as pair1,pair2; for a testbed with "
-            "nodes.",
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="OPTION", help="One more of sbatch, such as --option=--qos=low. Repeatable."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the job script and the sbatch command; start nothing.")
-    ] = False,
+    blocks_per_task: BlocksPerTaskOption = None,
+    limit: TimeOption = None,
+    partition: PartitionOption = None,
+    account: AccountOption = None,
+    wired: WiredOption = None,
+    option: SbatchOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Give a campaign to Slurm as an array job, a whole node a task.
 
@@ -90,30 +80,36 @@ def submit(
     folder, checked, before = _meant(experiment, into, selection)
     if nodes is None and before is None:
         raise UsageError("--nodes is missing: give on how many nodes at once the campaign is measured, such as 8")
-    from virtoll.campaign import slurm
-    from virtoll.campaign.submission import kept, refuse_own, submitting
-    from virtoll.campaign.submission import submit as submit_array
+    from virtoll.campaign.submission import refuse_own
     from virtoll.campaign.wired import features_of, refuse_unwired
     from virtoll.runfolder.campaign_records import SubmissionRecord
 
+    changes: Mapping[str, Any] = {
+        "nodes": nodes,
+        "blocks_per_task": blocks_per_task,
+        "time": limit or None,
+        "partition": partition or None,
+        "account": account or None,
+        "options": None if option is None else tuple(option),
+        "wired": None if wired is None else features_of(wired),
+        "labels": checked.testbed.nodes if checked.testbed is not None else (),
+    }
     usual = before or SubmissionRecord(nodes or 1, checked.selection.as_record())
-    settings = SubmissionRecord(
-        nodes=nodes or usual.nodes,
-        selection=usual.selection,
-        blocks_per_task=blocks_per_task or usual.blocks_per_task,
-        time=limit or usual.time,
-        partition=partition or usual.partition,
-        account=account or usual.account,
-        options=usual.options if option is None else tuple(option),
-        wired=usual.wired if wired is None else features_of(wired),
-        labels=checked.testbed.nodes if checked.testbed is not None else (),
-    )
+    settings = replace(usual, **{name: value for name, value in changes.items() if value is not None})
     refuse_unwired(checked, settings.wired)
     for sbatch_option in settings.options:
         refuse_own(sbatch_option, wired=bool(settings.wired))
     if dry_run:
         _show(_jobs(folder, checked, settings, dry_run=True)[1])
         return
+    _submit(folder, checked, settings)
+
+
+def _submit(folder: Path, checked: Experiment, settings: SubmissionRecord) -> None:
+    """Submit the arrays that are missing, and say what each is; or why nothing is submitted."""
+    from virtoll.campaign import slurm
+    from virtoll.campaign.submission import kept, submit, submitting
+
     slurm.require()
     with submitting(folder):
         there, jobs, under_way = _jobs(folder, checked, settings, dry_run=False)
@@ -123,7 +119,7 @@ def submit(
             return
         job: str | None = None
         for array in jobs:
-            job = submit_array(folder, array, job)
+            job = submit(folder, array, job)
             say(_task_words(array, job, settings))
     say(f"how it stands: virtoll campaign status {shlex.quote(str(folder))}")
 
@@ -373,12 +369,7 @@ def _lines(
         yield f"missing: {blocks_words(there.missing)}"
     if tasks is None:
         yield "Slurm: not asked"
-    for state in sorted({queued_task.task.state for queued_task in tasks or ()}):
-        same_state = [queued_task for queued_task in tasks or () if queued_task.task.state == state]
-        what = "task" if len(same_state) == 1 else "tasks"
-        why = ", ".join(sorted({queued_task.task.reason for queued_task in same_state} - {"None", ""}))
-        blocks = {block for queued_task in same_state for block in queued_task.blocks}
-        yield f"Slurm: {len(same_state)} {what} {state.lower()}, {blocks_words(blocks)}{f' ({why})' if why else ''}"
+    yield from _queue_lines(tasks or [])
     yield from (f"the log of {blocks_words(blocks)} ends: {ending}" for blocks, ending in words.items())
     left = set(there.missing).union(*(part.blocks for part in there.begun)) - set(there.complete)
     waits = left - {block for queued_task in tasks or () for block in queued_task.blocks}
@@ -386,3 +377,15 @@ def _lines(
         yield f"next: virtoll campaign merge {shlex.quote(str(folder))}"
     elif waits and tasks is not None:
         yield f"next: virtoll campaign submit {shlex.quote(str(folder))}, for {blocks_words(waits)}"
+
+
+def _queue_lines(tasks: list[Queued]) -> Iterator[str]:
+    """A line for each state that Slurm's tasks are in."""
+    from virtoll.campaign.parts import blocks_words
+
+    for state in sorted({queued_task.task.state for queued_task in tasks}):
+        same_state = [queued_task for queued_task in tasks if queued_task.task.state == state]
+        what = "task" if len(same_state) == 1 else "tasks"
+        why = ", ".join(sorted({queued_task.task.reason for queued_task in same_state} - {"None", ""}))
+        blocks = {block for queued_task in same_state for block in queued_task.blocks}
+        yield f"Slurm: {len(same_state)} {what} {state.lower()}, {blocks_words(blocks)}{f' ({why})' if why else ''}"

@@ -107,18 +107,17 @@ def _words(annotation: Any, limits: _Limits) -> str:
         return _either([repr(literal) if isinstance(literal, str) else str(literal) for literal in inner])
     if origin in (typing.Union, types.UnionType):
         kinds = [kind for kind in inner if kind is not type(None)]
-        return _either([_words(kind, limits if len(kinds) == 1 else _Limits()) for kind in kinds])
+        return _words(kinds[0], limits) if len(kinds) == 1 else _either([_words(kind, _Limits()) for kind in kinds])
     if origin in (list, tuple):
-        values = [kind for kind in inner if kind is not Ellipsis]
-        each = _words(values[0], _Limits()) if values else "values"
+        each = _words(inner[0], _Limits()) if inner else "values"
         fewest = f", at least {limits.fewest} of them" if limits.fewest else ""
         return f"a list, each {each}{fewest}"
-    if origin is dict or annotation is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-        return "a mapping of keys"
-    return _of_one(annotation, limits)
+    return "a mapping of keys" if origin is dict else _of_one(annotation, limits)
 
 
 def _of_one(annotation: Any, limits: _Limits) -> str:
+    if annotation is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return "a mapping of keys"
     if annotation is bool:
         return "true or false"
     if annotation is ByteSize:

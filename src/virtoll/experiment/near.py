@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 _MOST_LISTED = 12
@@ -61,8 +61,6 @@ _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def near(written: object, known: Iterable[str]) -> tuple[str, ...]:
     """The names that were probably meant, the likeliest first, at most two; none where nothing is near."""
-    import difflib  # a file that is right needs none of it
-
     names = list(dict.fromkeys(known))
     if not isinstance(written, str) or not written.strip():
         return ()
@@ -70,9 +68,15 @@ def near(written: object, known: Iterable[str]) -> tuple[str, ...]:
     plain = {_plain(name): name for name in names}
     if word in plain:
         return (plain[word],)
-    other = _OTHER_NAMES.get(written.strip().lower(), ())
-    if named := [name for name in other if name in names]:
-        return tuple(named[:2])
+    named = [name for name in _OTHER_NAMES.get(written.strip().lower(), ()) if name in names]
+    return tuple(named[:2]) or _similar(word, names)
+
+
+def _similar(word: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The names that begin with a word or are written like it."""
+    import difflib  # a file that is right needs none of it
+
+    plain = {_plain(name): name for name in names}
     begun = [name for name in names if _plain(name).startswith(word) and len(word) > 2]
     close = [plain[match] for match in difflib.get_close_matches(word, plain, n=1, cutoff=_NEARLY_THE_SAME)]
     if close and (close[0] in begun or not begun):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,12 @@ from pydantic import BaseModel, ValidationError
 from virtoll.errors import UsageError
 from virtoll.experiment.against import Sides, located_setting, sides_of
 from virtoll.experiment.complaints import Gathered, located, validated, wrong
-from virtoll.experiment.entries import combinations, own_control, platform_choices, workload_choices
-from virtoll.experiment.file import ConsolidationFile, ExperimentFile, NeighboursEntry, UntilDecided
-from virtoll.experiment.model import (
-    STUDIES,
-    Catalogue,
-    Experiment,
-    Image,
-    PlatformChoice,
-    Scale,
-    WorkloadChoice,
-)
+from virtoll.experiment.entries import own_control, platform_choices, workload_choices
+from virtoll.experiment.file import ConsolidationFile, ExperimentFile, UntilDecided
+from virtoll.experiment.model import STUDIES, Catalogue, Experiment, Image, PlatformChoice, WorkloadChoice
 from virtoll.experiment.near import choices, near
 from virtoll.experiment.plan import MOST_TRIALS, count_trials
+from virtoll.experiment.scenarios import conditions_of, scale_of
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection, kept_cells
 from virtoll.experiment.sizes import SIZES, at_size
 from virtoll.runfolder.conditions import Condition
@@ -103,13 +97,29 @@ def _refuse_choice(selection: Selection, path: Path) -> None:
         raise UsageError(f"{path}: a consolidation series has no rounds to measure two builds in; leave out --against")
 
 
+@dataclass(frozen=True)
+class _Source:
+    """An experiment's file, the names that it may use, and what of it was chosen."""
+
+    file: Path
+    text: str
+    size: str | None
+    selection: Selection
+    catalogue: Catalogue
+
+    @property
+    def path(self) -> Path:
+        """The file as complaints name it."""
+        return _of_size(self.file, self.size)
+
+
 def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selection: Selection) -> Experiment:
     document = read.value
     if not isinstance(document, dict):
         raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}, sizes")
-    file = path
     document, size = at_size(document, selection.size, path)
-    path = _of_size(path, size)
+    source = _Source(path, text, size, selection, catalogue)
+    path = source.path
     if document.get("scenario") == "consolidation":
         _refuse_choice(selection, path)
         return _parse_consolidation(validated(ConsolidationFile, document, path, ""), text, path, catalogue)
@@ -122,18 +132,37 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
     if isinstance(document.get("blocks"), dict):  # what is wrong with it is told already
         document = {key: value for key, value in document.items() if key != "blocks"}
     parsed = _keys(document, path, gathered)
+    broken = gathered.keys
+    platforms, workloads = _entries(parsed, document, source, gathered)
+    _check_together(parsed, platforms, broken, path, gathered)
+    gathered.finish()
+    return _experiment(parsed, looks, platforms, workloads, source)
+
+
+def _entries(
+    parsed: ExperimentFile, keys: Collection[str], source: _Source, gathered: Gathered
+) -> tuple[tuple[PlatformChoice, ...], tuple[WorkloadChoice, ...]]:
+    """The platforms and workloads; of a list in which an entry is wrong, what is wrong with the others is kept too."""
     platforms: tuple[PlatformChoice, ...] = ()
     workloads: tuple[WorkloadChoice, ...] = ()
-    broken = gathered.keys  # what depends on these is not looked at
+    if "testbed" in gathered.keys:
+        return platforms, workloads
     reported = gathered.entries("platforms")
-    if "platforms" in document and reported is not None and "testbed" not in broken:
+    if "platforms" in keys and reported is not None:
         with gathered.trying():
-            chosen = platform_choices(parsed, path, catalogue, reported)
-            platforms = () if reported else chosen
+            choices_read = platform_choices(parsed, source.path, source.catalogue, reported)
+            platforms = () if reported else choices_read
     reported = gathered.entries("workloads")
-    if "workloads" in document and reported is not None and "testbed" not in broken:
+    if "workloads" in keys and reported is not None:
         with gathered.trying():
-            workloads = workload_choices(parsed, path, catalogue, reported)
+            workloads = workload_choices(parsed, source.path, source.catalogue, reported)
+    return platforms, workloads
+
+
+def _check_together(
+    parsed: ExperimentFile, platforms: Sequence[PlatformChoice], broken: frozenset[str], path: Path, gathered: Gathered
+) -> None:
+    """Keep what is wrong between keys that are right by themselves; what depends on broken ones is not looked at."""
     if parsed.study is not None and parsed.study not in STUDIES:
         allowed = choices(parsed.study, STUDIES)
         gathered.keep(wrong(path, "study", f"{parsed.study!r} is not known; {allowed}; or leave it out"))
@@ -142,43 +171,45 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
             _check_baseline(parsed, [choice.label for choice in platforms], path)
     if (platforms or parsed.scenario != "neighbours") and not broken & {"neighbours", "scenario", "testbed"}:
         with gathered.trying():
-            _conditions(parsed, platforms, path)
+            conditions_of(parsed, platforms, path)
     if (platforms or parsed.scenario != "scale") and not broken & {"scale", "scenario", "testbed", "guest"}:
         with gathered.trying():
-            _scale(parsed, platforms, path)
+            scale_of(parsed, platforms, path)
     if not broken & {"testbed", "guest"}:
         with gathered.trying():
-            _marked(parsed, path)
-    gathered.finish()
-    control = parsed.control or own_control(platforms, parsed.baseline, path, catalogue)
-    cells = _kept(parsed, platforms, workloads, control, selection, path)
-    conditions, scale = _conditions(parsed, platforms, path), _scale(parsed, platforms, path)
-    settings = selection.against or tuple(located_setting(text, file.parent) for text in parsed.against)
-    key = None if selection.against else "against"
-    sides = _sides(
-        settings,
-        [choice for choice in platforms if not settings or _is_in(choice, cells)],
-        (parsed, control),
-        catalogue,
-        (path, key),
-    )
+            _refuse_unmarked(parsed, path)
+
+
+def _experiment(
+    parsed: ExperimentFile,
+    looks: Looks | None,
+    platforms: Sequence[PlatformChoice],
+    workloads: Sequence[WorkloadChoice],
+    source: _Source,
+) -> Experiment:
+    """The experiment of keys that are right, with what was chosen of it."""
+    path = source.path
+    control = parsed.control or own_control(platforms, parsed.baseline, path, source.catalogue)
+    cells = _kept(parsed, platforms, workloads, control, source)
+    conditions, scale = conditions_of(parsed, platforms, path), scale_of(parsed, platforms, path)
+    settings = source.selection.against
+    settings = settings or tuple(located_setting(text, source.file.parent) for text in parsed.against)
+    sides = _sides(settings, platforms, cells, control, parsed, source)
     cells = _of_sides(cells, sides)
-    left, run = {label for label, _ in cells}, {workload for _, workload in cells}
-    baseline = parsed.baseline if parsed.baseline in left else None
-    if looks is not None and (baseline is None or parsed.order == "paper"):
-        what = "the baseline is left out" if baseline is None else "the paper's order has no blocks"
-        raise wrong(path, "blocks.until", f"{what}, so nothing can be decided; give a number of blocks")
+    labels, run = {label for label, _ in cells}, {workload for _, workload in cells}
+    started = labels | {condition.platform for condition in conditions}
+    baseline = parsed.baseline if parsed.baseline in labels else None
+    if looks is not None:
+        _refuse_undecidable(parsed, baseline, path)
     return Experiment(
         name=parsed.name,
         question=parsed.question.strip(),
-        file=file,
-        text=text,
-        platforms=tuple(
-            choice for choice in sides.platforms if choice.label in left | {other.platform for other in conditions}
-        ),
+        file=source.file,
+        text=source.text,
+        platforms=tuple(choice for choice in sides.platforms if choice.label in started),
         workloads=tuple(choice for choice in workloads if choice.workload in run),
         baseline=baseline,
-        control=control if baseline is not None and control in left else None,
+        control=control if baseline is not None and control in labels else None,
         scenario=parsed.scenario,
         vcpus=parsed.guest.vcpus,
         memory_bytes=int(parsed.guest.memory),
@@ -186,10 +217,10 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         blocks=parsed.blocks,
         looks=looks,
         seed=parsed.seed,
-        testbed=_marked(parsed, path).testbed,
+        testbed=parsed.testbed,
         cpu_quota=parsed.guest.cpu_quota,
         study=parsed.study,
-        image=_image(parsed, run, conditions, path, catalogue),
+        image=_image(parsed, run, conditions, source),
         order=parsed.order,
         boot=parsed.boot,
         rounds=parsed.rounds,
@@ -197,8 +228,8 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         margin=parsed.margin,
         needs=tuple(parsed.needs),
         thresholds=tuple(parsed.thresholds),
-        size=size,
-        selection=selection,
+        size=source.size,
+        selection=source.selection,
         cells=cells,
         conditions=conditions,
         scale=scale,
@@ -206,6 +237,12 @@ def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selecti
         pairs=sides.pairs,
         unconcerned=sides.unconcerned,
     )
+
+
+def _refuse_undecidable(parsed: ExperimentFile, baseline: str | None, path: Path) -> None:
+    if baseline is None or parsed.order == "paper":
+        what = "the baseline is left out" if baseline is None else "the paper's order has no blocks"
+        raise wrong(path, "blocks.until", f"{what}, so nothing can be decided; give a number of blocks")
 
 
 def _keys(document: dict[str, Any], path: Path, gathered: Gathered) -> ExperimentFile:
@@ -254,47 +291,39 @@ def _kept(
     platforms: Sequence[PlatformChoice],
     workloads: Sequence[WorkloadChoice],
     control: str | None,
-    selection: Selection,
-    path: Path,
+    source: _Source,
 ) -> frozenset[Cell]:
     """The pairs of label and workload that are run; what is wrong with the file's own patterns is its key's."""
     return kept_cells(
         {choice.label: choice.platform for choice in platforms},
         [choice.workload for choice in workloads],
         (parsed.baseline, control),
-        selection,
+        source.selection,
         parsed.skip,
-        lambda complaint: wrong(path, "skip", complaint),
+        lambda complaint: wrong(source.path, "skip", complaint),
     )
-
-
-def _is_in(choice: PlatformChoice, cells: Collection[Cell]) -> bool:
-    return any(label == choice.label for label, _ in cells)
 
 
 def _sides(
     settings: Sequence[str],
     platforms: Sequence[PlatformChoice],
-    standing: tuple[ExperimentFile, str | None],
-    catalogue: Catalogue,
-    told_of: tuple[Path, str | None],
+    cells: Collection[Cell],
+    control: str | None,
+    parsed: ExperimentFile,
+    source: _Source,
 ) -> Sides:
-    """The platforms as they are, and those that the settings concern with them too.
-
-    ``standing``: who names the baseline, and the label of its control. ``told_of``: the file, and the key of it that
-    has the settings; None: they were given on the command line.
-    """
+    """The platforms as they are, and those of them that have cells and that the settings concern with them too."""
     if not settings:
         return Sides(tuple(platforms), (), ())
-    parsed, control = standing
-    path, key = told_of
+    labels = {label for label, _ in cells}
+    measured = [choice for choice in platforms if choice.label in labels]
     try:
         _refuse_unpaired(parsed)
-        return sides_of(settings, platforms, (parsed.baseline, control), catalogue, parsed.testbed)
+        return sides_of(settings, measured, (parsed.baseline, control), source.catalogue, parsed.testbed)
     except UsageError as error:
-        if key is None:
+        if source.selection.against:
             raise UsageError(f"--against {error}") from error
-        raise wrong(path, key, str(error)) from error
+        raise wrong(source.path, "against", str(error)) from error
 
 
 def _refuse_unpaired(parsed: ExperimentFile) -> None:
@@ -313,101 +342,15 @@ def _of_sides(cells: frozenset[Cell], sides: Sides) -> frozenset[Cell]:
     return remaining | {(twins[label], workload) for label, workload in remaining if label in twins}
 
 
-def _conditions(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> tuple[Condition, ...]:
-    """What the guests beside the measured one do, each condition once; empty in the scenario ``dedicated``."""
-    if parsed.scenario != "neighbours":
-        if parsed.neighbours is not None:
-            raise wrong(path, "neighbours", "needs 'scenario: neighbours'; set it, or leave the key out")
-        if parsed.testbed is not None and parsed.testbed.neighbour is not None:
-            raise wrong(path, "testbed.neighbour", "needs 'scenario: neighbours'; set it, or leave the key out")
-        return ()
-    if not parsed.neighbours:
-        raise wrong(path, "neighbours", "is missing; add loads, such as [idle, light, heavy]")
-    for place, choice in enumerate(platforms):
-        if choice.parameters.pre_provisioned:
-            raise wrong(
-                path,
-                f"platforms[{place}]",
-                f"its guest is there already, and no other is started beside it; "
-                f"take {choice.label} out, or set 'scenario: dedicated'",
-            )
-    labels = [choice.label for choice in platforms]
-    conditions: list[Condition] = []
-    for place, entry in enumerate(parsed.neighbours):
-        where = f"neighbours[{place}]"
-        written = {"load": entry} if isinstance(entry, str) else dict(entry)
-        for combination in combinations(written, NeighboursEntry, where, path):
-            condition = validated(NeighboursEntry, combination, path, where).condition
-            if condition.platform is not None and condition.platform not in labels:
-                raise wrong(
-                    path,
-                    f"{where}.platform",
-                    f"{condition.platform!r} is not among the platforms; allowed: {', '.join(labels)}",
-                )
-            if condition in conditions:
-                raise wrong(path, f"{where}", f"'{condition.label}' is there twice; leave one out")
-            conditions.append(condition)
-    return tuple(conditions)
-
-
-def _scale(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> Scale | None:
-    """How many guests do the same at once; None in another scenario than ``scale``."""
-    entry = parsed.scale
-    if parsed.scenario != "scale":
-        if entry is not None:
-            raise wrong(path, "scale", "needs 'scenario: scale'; set it, or leave the key out")
-        return None
-    if entry is None:
-        raise wrong(path, "scale", "is missing; add numbers of guests, such as {guests: [1, 2, 4, 8]}")
-    if parsed.order == "paper":
-        raise wrong(path, "order", "the scenario scale has blocks in random order; leave 'order' out")
-    _refuse_elsewhere(parsed, platforms, path)
-    labels = [choice.label for choice in platforms]
-    unknown = [label for label in entry.most if label not in labels]
-    if unknown:
-        raise wrong(path, "scale.most", f"{unknown[0]!r} is not among the platforms; allowed: {', '.join(labels)}")
-    scale = Scale(entry.points(parsed.guest), entry.most, entry.overcommit, entry.affinity)
-    nothing = [label for label in labels if not scale.points_of(label)]
-    if nothing:
-        raise wrong(
-            path,
-            "scale.most",
-            f"no number of 'scale.guests' is so small for {nothing[0]}; raise it, or take the platform out",
-        )
-    return scale
-
-
-def _refuse_elsewhere(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: Path) -> None:
-    """Guests that do the same at once are all on this machine."""
-    which = "guests that do the same at once"
-    if parsed.testbed is not None:
-        raise wrong(
-            path,
-            "testbed",
-            f"{which} have links of their own, on this machine alone; leave it out, or set 'scenario: dedicated'",
-        )
-    for place, choice in enumerate(platforms):
-        if choice.host is not None or choice.parameters.pre_provisioned:
-            raise wrong(
-                path,
-                f"platforms[{place}]",
-                f"{which} are started on this machine; take {choice.label} out, or set 'scenario: dedicated'",
-            )
-
-
 def _image(
-    parsed: ExperimentFile,
-    workloads: Collection[str],
-    conditions: Sequence[Condition],
-    path: Path,
-    catalogue: Catalogue,
+    parsed: ExperimentFile, workloads: Collection[str], conditions: Sequence[Condition], source: _Source
 ) -> Image:
     """What was asked for, if the programs of workloads and loads that are run are in it; else what they need.
 
     Programs that are no free software are in no image that was not asked for.
     """
     known: tuple[Image, ...] = typing.get_args(Image)
-    chosen, needed = parsed.guest.image, known[0]
+    chosen, needed, catalogue = parsed.guest.image, known[0], source.catalogue
     runs = [("workload", name, catalogue.images[name]) for name in catalogue.workloads if name in workloads]
     loads = dict.fromkeys(condition.load for condition in conditions)
     for kind, name, image in (*runs, *(("load", load, catalogue.load_image(load)) for load in loads)):
@@ -416,14 +359,14 @@ def _image(
             advice = "" if image == known[-1] else "; or leave the key out"
             holds = "holds the agent alone, and" if chosen == known[0] else "holds free software alone, and"
             raise wrong(
-                path,
+                source.path,
                 "guest.image",
                 f"{chosen!r} {holds} the {kind} {name} runs a program that is in the image "
                 f"{image}; allowed: {', '.join(allowed)}{advice}",
             )
         if chosen is None and image == known[-1]:
             raise wrong(
-                path,
+                source.path,
                 "workloads",
                 f"{name} runs a program that Debian does not call free software; "
                 f"if you may use it, add: guest: {{image: {image}}}",
@@ -448,7 +391,7 @@ def _looks(document: dict[str, Any], until: str | None, path: Path) -> tuple[dic
     return {**document, "blocks": bounds.most}, Looks.between(bounds.least, bounds.most)
 
 
-def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
+def _refuse_unmarked(parsed: ExperimentFile, path: Path) -> None:
     """Marks by ICMP travel on a NIC of their own, and must have one."""
     testbed = parsed.testbed
     elsewhere = testbed is not None and not testbed.hypervisor.host.local
@@ -458,7 +401,6 @@ def _marked(parsed: ExperimentFile, path: Path) -> ExperimentFile:
             "testbed.timekeeper",
             "is missing: marks by ICMP travel on a NIC of their own; add it, or set 'guest.marks: channel'",
         )
-    return parsed
 
 
 def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catalogue: Catalogue) -> Experiment:

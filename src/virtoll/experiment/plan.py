@@ -201,16 +201,23 @@ def _rounds(
         return
     each = {platform: seconds(platform, workload) for unit in units for platform in unit.platforms}
     yield from ((platform, 0, True) for platform in _warmed_up(generator, each))
-    count = {unit: _count(experiment.rounds, max(each[platform] for platform in unit.platforms)) for unit in units}
     host = [unit for unit in units if unit.platforms[0].label in (experiment.baseline, experiment.control)]
-    others = [unit for unit in units if unit not in host]
-    rounds = min(count[unit] for unit in host) if host else max(count.values(), default=0)
+    count = {unit: _count(experiment.rounds, max(map(each.__getitem__, unit.platforms))) for unit in units}
+    for unit, number, earlier in _turns(generator, host, count):
+        yield from ((platform, number, False) for platform in unit.turn(earlier))
+
+
+def _turns(
+    generator: random.Random, host: Sequence[_Unit], count: Mapping[_Unit, int]
+) -> Iterator[tuple[_Unit, int, int]]:
+    """Each unit in its rounds, as many as ``count`` says: the unit, the round, and in how many rounds it was before."""
+    others = [unit for unit in count if unit not in host]
+    rounds = min(map(count.__getitem__, host)) if host else max(count.values(), default=0)
     taken = {unit: set(_shuffled(generator, range(rounds))[: count[unit]]) for unit in others}
     for number in range(rounds):
         present = [unit for unit in _shuffled(generator, others) if number in taken[unit]]
         for unit in _around(host, present):
-            before = sum(1 for earlier in taken.get(unit, ()) if earlier < number)
-            yield from ((platform, number, False) for platform in unit.turn(before))
+            yield unit, number, sum(1 for earlier in taken.get(unit, ()) if earlier < number)
 
 
 def _warmed_up(generator: random.Random, seconds: Mapping[PlatformChoice, float]) -> list[PlatformChoice]:

@@ -96,17 +96,12 @@ def kept_cells(
     names = tuple(dict.fromkeys(workloads))
     cells = frozenset((label, name) for label in platforms for name in names)
     _check(platforms, names, selection)
-    only = _matched(selection.only, _of_option("--only"), platforms, names)
+    chosen = _named(cells, platforms, selection)
+    if selection.only:
+        chosen &= _matched(selection.only, _of_option("--only"), platforms, names)
     skipped = _matched(selection.skip, _of_option("--skip"), platforms, names)
     skipped |= _matched(file_skips, refusal, platforms, names)
-    chosen = {
-        (label, name)
-        for label, name in cells
-        if (not selection.platforms or label in selection.platforms or platforms[label] in selection.platforms)
-        and (not selection.workloads or name in selection.workloads)
-        and (not selection.only or (label, name) in only)
-        and (label, name) not in skipped
-    }
+    chosen -= skipped
     if not chosen and not selection.filters:
         raise refusal("nothing of the experiment is left; take a pattern away")
     if not chosen:
@@ -115,7 +110,15 @@ def kept_cells(
             f"({_allowed(platforms, names)})"
         )
     left = {name for _, name in chosen}
-    return frozenset(chosen | {cell for cell in cells - skipped if cell[0] in standing and cell[1] in left})
+    return chosen | {cell for cell in cells - skipped if cell[0] in standing and cell[1] in left}
+
+
+def _named(cells: frozenset[Cell], platforms: Mapping[str, str], selection: Selection) -> frozenset[Cell]:
+    """The cells of the platforms and workloads that are chosen by name; of all where none is."""
+    labels, workloads = selection.platforms, selection.workloads
+    if labels:
+        cells = frozenset(cell for cell in cells if cell[0] in labels or platforms[cell[0]] in labels)
+    return frozenset(cell for cell in cells if not workloads or cell[1] in workloads)
 
 
 def _check(platforms: Mapping[str, str], workloads: Collection[str], selection: Selection) -> None:

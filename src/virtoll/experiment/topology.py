@@ -209,26 +209,34 @@ class Testbed(_Model):
         return {**written, "hypervisor": {"host": "guests", "interfaces": [str(number) for number in range(count)]}}
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _roles_fit(self) -> Self:
         here = (self.generator.host.local, self.sink.host.local)
         if self.hypervisor.host.local and any(here):
             raise ValueError("generator and sink: hosts that are not this one; leave 'testbed' out to use this one")
-        address = self.hypervisor.host
-        there = address.ssh is not None or address.api is not None or address.guests
         for key, roles in (("generator", self.generators), ("sink", self.sinks)):
             if len(roles) > 1 and (not self.hypervisor.host.local or any(role.host.local for role in roles)):
                 raise ValueError(f"{key}: a list is of hosts that are not this one, for guests on this machine")
         if self.generator.host.guests or self.sink.host.guests:
             raise ValueError("generator and sink: 'guests' is none of their hosts; name one")
+        return self
+
+    @model_validator(mode="after")
+    def _hypervisor_fits(self) -> Self:
+        address = self.hypervisor.host
+        there = address.ssh is not None or address.api is not None or address.guests
         if address.guests and self.hypervisor.interfaces != [str(number) for number in range(len(self.near))]:
             raise ValueError("hypervisor: leave it out where each guest names its own 'interfaces'")
-        if not self.hypervisor.host.local and not (there and all(here)):
+        if not self.hypervisor.host.local and not (there and self.generator.host.local and self.sink.host.local):
             raise ValueError(
                 "hypervisor: {ssh: user@host} or {api: host} with generator and sink 'local', or 'local' with them "
                 "elsewhere"
             )
         if self.timekeeper is not None and (self.hypervisor.host.local or not self.timekeeper.host.local):
             raise ValueError("timekeeper: 'local', for a hypervisor over SSH; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _interfaces_fit(self) -> Self:
         sources, sinks = len(self.source_interfaces), len(self.sink_interfaces)
         if not sinks <= sources <= 3:
             raise ValueError("the generator has one interface a source, at most 3, and the sink no more than it")

@@ -13,13 +13,13 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from virtoll.errors import UsageError
 from virtoll.host.readings import read_text
-from virtoll.host.settings import SETTINGS, TunedHost
+from virtoll.host.settings import SETTINGS, Setting, TunedHost, Wish
 from virtoll.runfolder.jsonlines import replace_text, sync_directory
 from virtoll.runfolder.moments import as_moment
 from virtoll.system.locks import held
@@ -55,6 +55,10 @@ class TuningRecord:
     def settings(self) -> list[str]:
         """Names of the settings that are in force."""
         return list(dict.fromkeys(entry.setting for entry in self.entries))
+
+    def before(self, setting: str) -> dict[str, str | None]:
+        """The value of each file of a setting before the tuning, by path."""
+        return {entry.path: entry.before for entry in self.entries if entry.setting == setting}
 
     def as_text(self) -> str:
         """As it is on disk."""
@@ -121,41 +125,59 @@ def tune(
 
     What an earlier tuning of this boot remembered is kept as it is.
     """
-    with contextlib.nullcontext() if dry_run else _locked(folder):
+    with _locked(folder, dry_run):
         record, remarks = _usable(folder, host)
-        wishes = {name: setting.wish(host) for name, setting in SETTINGS.items() if name in names}
+        wishes = {name: SETTINGS[name].wish(host) for name in filter(names.__contains__, SETTINGS)}
         known = {entry.path: entry.before for entry in record.entries}
         present = {path: host.read(path) for wish in wishes.values() for path in wish.values}
-        anew = tuple(
-            Remembered(name, path, before)
-            for name, wish in wishes.items()
-            for path, value in wish.values.items()
-            if path not in known and (before := present[path]) not in (None, value)
-        )
+        anew = _anew(wishes, known, present)
         if (anew or remarks) and not dry_run:
             record = replace(record, entries=(*record.entries, *anew))
             _save(folder, record)
         rows = []
         for name, wish in wishes.items():
             # An interrupt that is away already has no wish: what was there before is what this record says.
-            remembered = {entry.path: entry.before for entry in record.entries if entry.setting == name}
-            refused = Counter[str]()
-            for path, value in wish.values.items():
-                if present[path] != value and not dry_run:
-                    refused += _try(host, path, value, write)
-            was = remembered | {path: known.get(path, present[path]) for path in wish.values}
-            now = {path: wish.values.get(path, host.read(path)) if dry_run else host.read(path) for path in was}
-            rows.append(_row(name, was, now, _note(len(wish.values), refused, "could not be set"), wish.reason))
+            was = record.before(name) | {path: known.get(path, present[path]) for path in wish.values}
+            rows.append(_tuned(host, name, wish, was, present, None if dry_run else write))
         if not dry_run and record.entries:
-            _save(folder, replace(record, entries=tuple(e for e in record.entries if host.read(e.path) != e.before)))
+            changed = [entry for entry in record.entries if host.read(entry.path) != entry.before]
+            _save(folder, replace(record, entries=tuple(changed)))
         return Outcome(tuple(rows), remarks)
+
+
+def _anew(wishes: Mapping[str, Wish], known: Mapping[str, str], present: Mapping[str, str | None]) -> list[Remembered]:
+    """What is to be remembered besides what is known: values that are there and are not as wished."""
+    anew = []
+    for name, wish in wishes.items():
+        for path, value in wish.values.items():
+            before = present[path]
+            if path not in known and before is not None and before != value:
+                anew.append(Remembered(name, path, before))
+    return anew
+
+
+def _tuned(
+    host: TunedHost,
+    name: str,
+    wish: Wish,
+    was: dict[str, str | None],
+    present: Mapping[str, str | None],
+    write: Write | None,
+) -> Row:
+    """Write what is not as wished, without ``write`` nothing; the setting's row."""
+    refused = Counter[str]()
+    for path, value in wish.values.items():
+        if write is not None and present[path] != value:
+            refused += _try(host, path, value, write)
+    now = {path: host.read(path) for path in was} | (dict(wish.values) if write is None else {})
+    return _row(name, was, now, _note(len(wish.values), refused, "could not be set"), wish.reason)
 
 
 def reset(host: TunedHost, folder: Path, *, dry_run: bool = False, write: Write = write_value) -> Outcome:
     """Put back what the record has, the last first, and read it back; what cannot be put back stays in the record."""
     if not any((folder / name).exists() for name in (_NAME, f"{_NAME}.new", _LOCK)):
         return Outcome((), ("nothing to reset: no tuning is in force",))
-    with contextlib.nullcontext() if dry_run else _locked(folder):
+    with _locked(folder, dry_run):
         record, remarks = _usable(folder, host)
         if not record.entries:
             if not dry_run:
@@ -165,24 +187,34 @@ def reset(host: TunedHost, folder: Path, *, dry_run: bool = False, write: Write 
         rows = []
         for name in reversed(record.settings):
             entries = [entry for entry in reversed(record.entries) if entry.setting == name]
-            was, now, refused, vanished = {}, {}, Counter[str](), 0
-            for entry in entries:
-                was[entry.path] = host.read(entry.path)
-                if was[entry.path] is None and SETTINGS[name].may_vanish:
-                    vanished += 1
-                    continue
-                if was[entry.path] != entry.before and not dry_run:
-                    refused += _try(host, entry.path, entry.before, write)
-                now[entry.path] = entry.before if dry_run else host.read(entry.path)
-                if now[entry.path] != entry.before:
-                    kept.append(entry)
-            note = _note(len(entries), refused, "could not be put back")
-            gone = f"{vanished} are not there any more" if vanished else ""
-            rows.append(_row(name, was, now, note, gone, SETTINGS[name].after_reset))
+            row, failed = _put_back(host, entries, SETTINGS[name], None if dry_run else write)
+            rows.append(row)
+            kept += failed
         if not dry_run:
             kept.reverse()
             _save(folder, replace(record, entries=tuple(kept)))
         return Outcome(tuple(rows), remarks, len(kept))
+
+
+def _put_back(
+    host: TunedHost, entries: Sequence[Remembered], setting: Setting, write: Write | None
+) -> tuple[Row, list[Remembered]]:
+    """Put back the files of one setting (none without ``write``); its row, and the entries that are not as before."""
+    was, now, refused, vanished = {}, {}, Counter[str](), 0
+    kept = []
+    for entry in entries:
+        was[entry.path] = host.read(entry.path)
+        if was[entry.path] is None and setting.may_vanish:
+            vanished += 1
+            continue
+        if was[entry.path] != entry.before and write is not None:
+            refused += _try(host, entry.path, entry.before, write)
+        now[entry.path] = entry.before if write is None else host.read(entry.path)
+        if now[entry.path] != entry.before:
+            kept.append(entry)
+    note = _note(len(entries), refused, "could not be put back")
+    gone = f"{vanished} are not there any more" if vanished else ""
+    return _row(entries[0].setting, was, now, note, gone, setting.after_reset), kept
 
 
 def _try(host: TunedHost, path: str, value: str, write: Write) -> Counter[str]:
@@ -212,8 +244,11 @@ def _summary(values: dict[str, str | None]) -> str:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path, dry_run: bool) -> Iterator[None]:
     """One tuning at a time; ``LockBusy`` names the process that is at work, ``NotPrivate`` a folder of another user."""
+    if dry_run:
+        yield
+        return
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     _refuse_others(folder)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

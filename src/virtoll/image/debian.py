@@ -147,21 +147,12 @@ def install(
     progress(f"installing {', '.join(names)} of Debian {suite} into a folder (some minutes)")
     signed = f"[signed-by={_KEYS}] " if Path(_KEYS).exists() else ""  # else by the keys that mmdebstrap knows
     source = source or f"deb {signed}{_mirror()} {suite} {components}"
-    left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "man", "locale")]
-    patterns = [*(["*/copyright"] if licences else []), *documents]
-    kept = [f"--dpkgopt=path-include=/usr/share/doc/{pattern}" for pattern in patterns]
-    archive = tree.with_suffix(".tar")
-    root = os.geteuid() == 0
-    # Its mounts and its processes are gone with this one, however it ends; as a user they are in its own namespaces.
-    apart = ["setpriv", "--pdeathsig", "KILL"]
-    apart += ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"] if root else []
-    beside = {"TMPDIR": str(tree.parent)} if root else {}  # a user's subordinate ids may not enter the user's folders
-    mode = mode or ("root" if root else "unshare")
     find_program("mmdebstrap")
+    patterns = [*(["*/copyright"] if licences else []), *documents]
+    archive = tree.with_suffix(".tar")
     command: list[str | Path] = [
-        *apart,
         "mmdebstrap",
-        f"--mode={mode}",
+        f"--mode={mode or ('root' if os.geteuid() == 0 else 'unshare')}",
         f"--variant={variant}",
         "--format=tar",
         '--aptopt=APT::Install-Recommends "false"',
@@ -169,23 +160,34 @@ def install(
         '--aptopt=Acquire::GzipIndexes "false"',
         '--aptopt=Acquire::AllowInsecureRepositories "false"',
         "--dpkgopt=force-unsafe-io",
-        *left_out,
-        *kept,
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "man", "locale")),
+        *(f"--dpkgopt=path-include=/usr/share/doc/{pattern}" for pattern in patterns),
         *([f"--customize-hook=sync-out /var/lib/apt/lists {shlex.quote(str(lists))}"] if lists else []),
         f"--include={','.join(names)}",
         suite,
         archive,
         source,
     ]
-    answer = _run(command, more={"SOURCE_DATE_EPOCH": _INSTALLED_SECONDS, **beside})
-    if answer.returncode != 0:  # the first complaint has the cause, the last one only says that it failed
-        words = [line for line in answer.stderr.splitlines() if line.startswith("E: ")] or ["no message"]
-        raise ImageError(f"mmdebstrap failed with exit code {answer.returncode}: {words[0].removeprefix('E: ')}")
+    _bootstrap(command, tree.parent)
     tree.mkdir()
     run(["tar", "--extract", "--file", archive, "--directory", tree, "--no-same-owner", "--exclude=./dev/*"])
     archive.unlink()
     shown = run(["dpkg-query", f"--admindir={tree / 'var/lib/dpkg'}", "--show", "--showformat=${Package} ${Version}\n"])
     return dict(line.split() for line in shown.splitlines() if len(line.split()) == 2)
+
+
+def _bootstrap(command: Sequence[str | Path], folder: Path) -> None:
+    """Runs mmdebstrap, as root with its temporary files in a folder; raises ImageError with its first complaint."""
+    # Its mounts and its processes are gone with this one, however it ends; as a user they are in its own namespaces.
+    apart = ["setpriv", "--pdeathsig", "KILL"]
+    more = {"SOURCE_DATE_EPOCH": _INSTALLED_SECONDS}
+    if os.geteuid() == 0:
+        apart += ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
+        more["TMPDIR"] = str(folder)  # a user's subordinate ids may not enter the user's folders
+    answer = _run([*apart, *command], more=more)
+    if answer.returncode != 0:  # the first complaint has the cause, the last one only says that it failed
+        words = [line for line in answer.stderr.splitlines() if line.startswith("E: ")] or ["no message"]
+        raise ImageError(f"mmdebstrap failed with exit code {answer.returncode}: {words[0].removeprefix('E: ')}")
 
 
 def published(lists: Path) -> dict[tuple[str, str], dict[str, str]]:

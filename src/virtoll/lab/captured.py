@@ -39,26 +39,30 @@ def communicate(process: subprocess.Popen[bytes], content: bytes | None, seconds
         for stream in output:
             waiting.register(stream, selectors.EVENT_READ)
         if process.stdin is not None:
-            if left:
-                os.set_blocking(process.stdin.fileno(), False)
-                waiting.register(process.stdin, selectors.EVENT_WRITE)
-            else:
-                process.stdin.close()
+            os.set_blocking(process.stdin.fileno(), False)
+            waiting.register(process.stdin, selectors.EVENT_WRITE)
+            left = left or _give(process.stdin, left, waiting)
         while waiting.get_map():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise subprocess.TimeoutExpired(process.args, seconds)
             for key, _ in waiting.select(remaining):
                 if key.fileobj is process.stdin:
-                    left = left[_written(process.stdin, left) :]
-                    if not left:
-                        waiting.unregister(process.stdin)
-                        process.stdin.close()
-                    continue
-                _take(next(stream for stream in output if stream is key.fileobj), output, waiting, process)
+                    left = _give(process.stdin, left, waiting)
+                else:
+                    _take(next(stream for stream in output if stream is key.fileobj), output, waiting, process)
         process.wait(max(deadline - time.monotonic(), 0.0))
     out, err = process.stdout, process.stderr
     return bytes(output[out]) if out is not None else b"", bytes(output[err]) if err is not None else b""
+
+
+def _give(stream: IO[bytes], left: memoryview, waiting: selectors.BaseSelector) -> memoryview:
+    """What is left to be written once the program has taken some of it; with the last of it the stream is closed."""
+    left = left[_written(stream, left) :]
+    if not left:
+        waiting.unregister(stream)
+        stream.close()
+    return left
 
 
 def _take(

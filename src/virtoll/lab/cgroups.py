@@ -96,25 +96,31 @@ def detect(root: Path | None = None) -> Layout:
     """Look at what is mounted at ``root`` (/sys/fs/cgroup); raises nothing."""
     root = residue.CGROUP_ROOT if root is None else root
     unified = next((path for path in (root, root / "unified") if (path / "cgroup.controllers").is_file()), None)
-    controllers: dict[str, Path] = {}
-    if unified is not None:
-        with contextlib.suppress(OSError):
-            offered = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
-            controllers = {name: unified for name in _EVERY_CONTROLLER if name in offered}
-            if controllers:  # part of the core of v2, named there by no controller
-                controllers["cpuacct"] = unified
+    controllers = _offered(unified) if unified is not None else {}
     for name in _EVERY_CONTROLLER:
         mounted_at = root / _V1_NAMES.get(name, name)
         if (mounted_at / "cgroup.procs").is_file():
             controllers[name] = mounted_at
     known = {path.resolve() for path in controllers.values()}
     mounted = [] if unified == root or not root.is_dir() else sorted(path for path in root.iterdir() if path.is_dir())
-    others = {
-        path.name: path
-        for path in mounted
-        if not path.is_symlink() and (path / "cgroup.procs").is_file() and path.resolve() not in known
-    }
+    others = {path.name: path for path in mounted if _is_hierarchy(path) and path.resolve() not in known}
     return Layout(controllers, unified, others)
+
+
+def _is_hierarchy(path: Path) -> bool:
+    return not path.is_symlink() and (path / "cgroup.procs").is_file()
+
+
+def _offered(unified: Path) -> dict[str, Path]:
+    """The controllers that a hierarchy of v2 offers."""
+    try:
+        offered = (unified / "cgroup.controllers").read_text(encoding="ascii").split()
+    except OSError:
+        return {}
+    controllers = {name: unified for name in _EVERY_CONTROLLER if name in offered}
+    if controllers:  # part of the core of v2, named there by no controller
+        controllers["cpuacct"] = unified
+    return controllers
 
 
 @dataclass

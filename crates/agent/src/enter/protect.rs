@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::error::EnterError;
 use super::root::{bind, hide, make_read_only};
 
 /// As container engines hide them.
@@ -50,10 +51,10 @@ fn are_the_hosts(processes: Option<&Path>, own: Option<&Path>, first: Option<&Pa
 /// Changes the mounts below a root, in a mount namespace that is the guest's own.
 ///
 /// # Errors
-/// A sentence with the place and the kernel's reason. What this kernel has not is left out.
-pub fn protect(root: &Path) -> Result<(), String> {
+/// The place and the kernel's reason. What this kernel has not is left out.
+pub fn protect(root: &Path) -> Result<(), EnterError> {
     for place in HIDDEN.map(|place| root.join(place)) {
-        told(&place, cover(&place, root))?;
+        unless_absent(&place, cover(&place, root))?;
     }
     let mut shown: Vec<PathBuf> = READ_ONLY.iter().map(|place| root.join(place)).collect();
     for entry in fs::read_dir(root.join(SETTINGS)).into_iter().flatten().flatten() {
@@ -62,16 +63,16 @@ pub fn protect(root: &Path) -> Result<(), String> {
         }
     }
     for place in shown {
-        told(&place, show_read_only(&place))?;
+        unless_absent(&place, show_read_only(&place))?;
     }
     let devices = root.join(DEVICES);
-    told(&devices, make_read_only(&devices))
+    unless_absent(&devices, make_read_only(&devices))
 }
 
-fn told(place: &Path, outcome: io::Result<()>) -> Result<(), String> {
+fn unless_absent(place: &Path, outcome: io::Result<()>) -> Result<(), EnterError> {
     match outcome {
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-            Err(format!("{} could not be protected: {cause}", place.display()))
+            Err(EnterError::Protect(place.to_owned(), cause))
         }
         _ => Ok(()),
     }

@@ -13,6 +13,7 @@ use rustix::mount::{
     MountFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_remount,
 };
 
+use super::error::EnterError;
 use crate::sys::text;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -31,15 +32,16 @@ const LOCKED: [(StatVfsMountFlags, MountFlags); 3] = [
 /// The root is mounted on itself for reading only: a program in it may be root and want to write.
 ///
 /// # Errors
-/// A sentence with the target and the kernel's reason.
-pub fn mount_system(root: &Path) -> Result<(), String> {
-    bind(root, root).map_err(|cause| failed(root, &cause))?;
-    make_read_only(root).map_err(|cause| failed(root, &cause))?;
+/// The target and the kernel's reason.
+pub fn mount_system(root: &Path) -> Result<(), EnterError> {
+    bind(root, root).map_err(EnterError::mount(root))?;
+    make_read_only(root).map_err(EnterError::mount(root))?;
     new_mount("proc", &root.join("proc"), "")?;
     let sys = root.join("sys");
     if new_mount("sysfs", &sys, "").is_err() {
         // A kernel or container that refuses a fresh /sys.
-        mount_bind_recursive("/sys", &sys).map_err(|cause| failed(&sys, &cause.into()))?;
+        mount_bind_recursive("/sys", &sys)
+            .map_err(|cause| EnterError::mount(&sys)(cause.into()))?;
     }
     show_cgroups(Path::new(CGROUPS), &sys.join("fs/cgroup"));
     for name in ["dev", "run", "tmp"] {
@@ -48,15 +50,15 @@ pub fn mount_system(root: &Path) -> Result<(), String> {
     make_devices(&root.join("dev"))
 }
 
-fn make_devices(folder: &Path) -> Result<(), String> {
+fn make_devices(folder: &Path) -> Result<(), EnterError> {
     for name in DEVICES {
         let target = folder.join(name);
         File::create(&target)
             .and_then(|_| bind(&Path::new("/dev").join(name), &target))
-            .map_err(|cause| failed(&target, &cause))?;
+            .map_err(EnterError::mount(&target))?;
     }
     let terminals = folder.join("pts");
-    fs::create_dir(&terminals).map_err(|cause| failed(&terminals, &cause))?;
+    fs::create_dir(&terminals).map_err(EnterError::mount(&terminals))?;
     if new_mount("devpts", &terminals, "newinstance,ptmxmode=0666,mode=0620").is_ok() {
         // Without it a guest has no terminal, and all else works.
         let _ = symlink("pts/ptmx", folder.join("ptmx"));
@@ -126,12 +128,8 @@ pub fn hide(folder: &Path) -> io::Result<()> {
     Ok(mount("tmpfs", folder, "tmpfs", MountFlags::empty(), c"size=64k")?)
 }
 
-fn new_mount(kind: &str, target: &Path, options: &str) -> Result<(), String> {
+fn new_mount(kind: &str, target: &Path, options: &str) -> Result<(), EnterError> {
     text(options.as_bytes())
         .and_then(|options| Ok(mount(kind, target, kind, MountFlags::empty(), options.as_c_str())?))
-        .map_err(|cause| failed(target, &cause))
-}
-
-fn failed(target: &Path, cause: &io::Error) -> String {
-    format!("mount on {}: {cause}", target.display())
+        .map_err(EnterError::mount(target))
 }

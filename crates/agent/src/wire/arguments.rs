@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use virtoll_proto::request::{Backend, FrameKey, MixPart, Sink, SinkBackend, Source, Traffic};
 use virtoll_wire::frame::Layout;
 
+use super::error::WireError;
 use crate::command_line::{Failure, number, spelling, value};
 
 /// The key without `--key`, which everybody knows.
@@ -202,10 +203,10 @@ impl Arguments {
         })
     }
 
-    fn source_mac(&self) -> Result<String, String> {
+    fn source_mac(&self) -> Result<String, WireError> {
         let own_mac = || virtoll_wire::interface_mac(&self.interface).map(|mac| mac.to_string());
         let source_mac = self.source_mac.clone().map_or_else(own_mac, Ok);
-        source_mac.map_err(|cause| format!("{}: {cause}", self.interface))
+        source_mac.map_err(WireError::on(&self.interface))
     }
 }
 

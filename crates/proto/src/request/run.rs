@@ -1,5 +1,6 @@
 //! `run`: a built-in workload between two marks.
 
+use std::fmt;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -104,16 +105,35 @@ fn once() -> NonZeroU32 {
 }
 
 impl TryFrom<Fields> for Run {
-    type Error = String;
+    type Error = RunError;
 
-    fn try_from(fields: Fields) -> Result<Self, String> {
+    fn try_from(fields: Fields) -> Result<Self, RunError> {
         let (name, parameters) = (Value::from(fields.job.clone()), fields.parameters.into());
         let job = Map::from_iter([("job".to_owned(), name), ("parameters".to_owned(), parameters)]);
-        let job: Job = super::read(job).map_err(|cause| format!("{}: {cause}", fields.job))?;
+        let job: Job = match super::read(job) {
+            Ok(job) => job,
+            Err(cause) => return Err(RunError::Job(fields.job, cause)),
+        };
         if fields.repeats != ONCE && !job.is_repeatable() {
-            return Err(format!("repeats: the job {} runs once between its marks", fields.job));
+            return Err(RunError::Repeats(fields.job));
         }
         let Fields { marks, repeats, pause_ns, delay_ns, .. } = fields;
         Ok(Self { job, marks, repeats, pause_ns, delay_ns })
+    }
+}
+
+/// Why a job cannot be run as the request says; each has the job's name.
+#[derive(Debug)]
+enum RunError {
+    Job(String, serde_json::Error),
+    Repeats(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(job, cause) => write!(to, "{job}: {cause}"),
+            Self::Repeats(job) => write!(to, "repeats: the job {job} runs once between its marks"),
+        }
     }
 }

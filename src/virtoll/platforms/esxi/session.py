@@ -194,7 +194,24 @@ def _thumbprint(certificate: bytes, algorithm: str) -> str:
 
 def sentence(parameters: EsxiParameters, error: Exception) -> str:
     """What went wrong with a host, and what to do, in one sentence."""
-    server, user = parameters.server, parameters.user
+    server = parameters.server
+    if isinstance(error, vmodl.MethodFault):
+        return _refusal(server, parameters.user, error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        shown = "it"
+        with contextlib.suppress(OSError):
+            shown = _thumbprint(_presented(parameters), "sha256")
+        return (
+            f"{server}: its certificate is not trusted here; give its 'thumbprint' ({shown}, to be compared with the "
+            "host's own console) or 'verify: off'"
+        )
+    if isinstance(error, socket.gaierror):
+        return f"server: {server} is not known by that name in the lab; give its address"
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"{server} cannot be reached: {reason}; check 'server' and the network"
+
+
+def _refusal(server: str | None, user: str, error: vmodl.MethodFault) -> str:
     if isinstance(error, vim.fault.InvalidLogin):
         return f"{server} does not let {user} in: wrong user or password; check 'user' and 'password_from'"
     if isinstance(error, vim.fault.RestrictedVersion):
@@ -208,18 +225,5 @@ def sentence(parameters: EsxiParameters, error: Exception) -> str:
         return f"{server}: {name} is there already; remove it or give it another name"
     if isinstance(error, vim.fault.ResourceInUse):
         return f"{server}: {error.name or error.type} is in use; choose another"
-    if isinstance(error, vmodl.MethodFault):
-        message = str(getattr(error, "msg", None) or "").strip().rstrip(".") or "no message"
-        return f"{server} refused with {type(error).__name__.rpartition('.')[2]}: {message}"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        shown = "it"
-        with contextlib.suppress(OSError):
-            shown = _thumbprint(_presented(parameters), "sha256")
-        return (
-            f"{server}: its certificate is not trusted here; give its 'thumbprint' ({shown}, to be compared with the "
-            "host's own console) or 'verify: off'"
-        )
-    if isinstance(error, socket.gaierror):
-        return f"server: {server} is not known by that name in the lab; give its address"
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return f"{server} cannot be reached: {reason}; check 'server' and the network"
+    message = str(getattr(error, "msg", None) or "").strip().rstrip(".") or "no message"
+    return f"{server} refused with {type(error).__name__.rpartition('.')[2]}: {message}"

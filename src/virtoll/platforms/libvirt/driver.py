@@ -137,25 +137,16 @@ class Libvirt(Platform[LibvirtParameters]):
         # A short one: the driver's sockets are below it, and a socket's path has 107 characters at most.
         folder = host.guest_folder("lv")
         with contextlib.ExitStack() as undo:
-            network = site.network if request.network.links else None
-            if network is not None:
-                undo.callback(network.remove, request.network)
+            if request.network.links:
+                undo.callback(site.network.remove, request.network)
             daemon = self._daemon(site, name, undo)
             virsh = self._virsh(request, site, folder, daemon, undo)
             files = self._files(site, folder, daemon, undo)
-            bridges = {
-                link.name: network.bridge_port(link, link.port_interface)
-                for link in request.network.links
-                if network is not None
-            }
+            bridges = {}
+            for link in request.network.links:
+                bridges[link.name] = site.network.bridge_port(link, link.port_interface)
             host.write(folder / "domain.xml", domain(name, request, parameters, files, bridges).encode())
-            if virsh.shell is None:
-                refuse_taken(virsh, host, name)
-            if virsh.shell is None and daemon is None:
-                ending = PromisedEnd(host, "libvirt", lambda: f"domain {name}" if name in domains(virsh) else "")
-                undo.enter_context(ending).promise(virsh.argv("destroy", name))
-            else:  # what holds it is the lab's own: it ends with that, or with the lab
-                undo.callback(_destroy, virsh, name)
+            _promise_end(virsh, host, name, daemon, undo)
             spawned = time.monotonic_ns()
             paused = () if parameters.container else ("--paused",)
             virsh.run("create", *paused, str(folder / "domain.xml"), deadline_seconds=_CREATE_SECONDS)
@@ -271,6 +262,17 @@ def _killed_at_the_end(machine: int, undo: contextlib.ExitStack) -> None:
         os.close(descriptor)
 
     undo.callback(kill)
+
+
+def _promise_end(virsh: Virsh, host: GuestHost, name: str, daemon: Daemon | None, undo: contextlib.ExitStack) -> None:
+    """Have the domain end with the guest, or with the lab."""
+    if virsh.shell is None:
+        refuse_taken(virsh, host, name)
+    if virsh.shell is None and daemon is None:
+        ending = PromisedEnd(host, "libvirt", lambda: f"domain {name}" if name in domains(virsh) else "")
+        undo.enter_context(ending).promise(virsh.argv("destroy", name))
+    else:  # what holds it is the lab's own: it ends with that, or with the lab
+        undo.callback(_destroy, virsh, name)
 
 
 def _destroy(virsh: Virsh, name: str) -> None:

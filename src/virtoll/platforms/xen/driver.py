@@ -233,11 +233,7 @@ class Xen(Platform[XenParameters]):
         parameters, image = self.parameters, site.image
         paravirtual = parameters.nic == "netfront"
         kernel = image.kernel.vmlinuz if parameters.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
-        # The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
-        drivers = dict.fromkeys(driver for disk in disks for driver in _DISKS[disk][0])
-        modules = [*(["xen_netfront"] if paravirtual else []), *drivers]
-        if parameters.vfio:
-            modules += [*([_PCI_FRONTEND] if parameters.type == "pv" else []), HANDED_IN_NICS]
+        modules = self._modules(disks)
         arguments = [*([] if paravirtual else ["xen_emul_unplug=never"]), *(_DISKS[disk][1] for disk in disks)]
         arguments += kernel_words(parameters, data=request.data_disk_path is not None)
         if modules:
@@ -266,6 +262,17 @@ class Xen(Platform[XenParameters]):
         if parameters.type == "hvm":
             settings |= {"vnc": 0, "vga": "none"}
         return settings
+
+    def _modules(self, disks: Mapping[str, str]) -> list[str]:
+        """The kernel's modules that the guest loads.
+
+        The driver of the PV NIC is in the larger image only; an emulated one must not be unplugged for it.
+        """
+        modules = ["xen_netfront"] if self.parameters.nic == "netfront" else []
+        modules += dict.fromkeys(driver for disk in disks for driver in _DISKS[disk][0])
+        if self.parameters.vfio:
+            modules += [*([_PCI_FRONTEND] if self.parameters.type == "pv" else []), HANDED_IN_NICS]
+        return modules
 
     def _nics(self, request: GuestRequest, network: Links | None, devices: Mapping[str, str]) -> dict[str, object]:
         """A vif a link, and the PCI devices in the order of theirs."""
