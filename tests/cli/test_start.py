@@ -14,7 +14,7 @@ SLOW = frozenset({"numpy", "scipy", "vl_convert", "pyVmomi", "pyroute2", "qemu.q
 BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.campaign.pipeline"}
 NAMED = {"virtoll.platforms.containers.native", "virtoll.platforms.qemu.driver", "virtoll.workloads.superpi"}
 NOT_NAMED = {"virtoll.platforms.containers.docker", "virtoll.platforms.esxi.driver", "virtoll.workloads.povray"}
-MEASURES = {"rich", "virtoll.campaign.pipeline", "virtoll.campaign.fleet", "virtoll.runfolder.records"}
+MEASURES = {"rich", "virtoll.campaign.pipeline", "virtoll.campaign.fleet"}
 KNOWN = {"virtoll.platforms", "virtoll.workloads", "virtoll.experiment.parse"}
 PROGRAM = """
 import json, os, sys

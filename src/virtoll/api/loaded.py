@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, overload
 from virtoll.api.folders import FoundRun, found_run
 from virtoll.api.frames import Rows, frame_of
 from virtoll.api.tables import Runs, TableName, Tables, load_all
+from virtoll.runfolder.records import Manifest, TrialRecord
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
     from virtoll.report import Analysis, CellSummary, Comparison, Task
-    from virtoll.runfolder.records import Manifest, TrialRecord
 
 
 @overload

@@ -28,7 +28,7 @@ from virtoll.host.guest_usage import available_bytes
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import with_last_words
 from virtoll.runfolder.conditions import Affinity, Condition
-from virtoll.runfolder.scale import ScalePoint
+from virtoll.runfolder.scale import GroupRecord, ScalePoint
 
 _STARTS_PER_BLOCK = 3
 _REFUSALS_PER_BLOCK = 2  # a second try, since what refused may have been a busy host
@@ -171,8 +171,6 @@ class Fleet:
         group = self.pool.of(role)
         if group or self.pool.tries[role] >= _GROUPS_PER_BLOCK:
             return tuple(group)
-        from virtoll.runfolder.scale import GroupRecord
-
         self.pool.tries[role] += 1
         self._absent.pop(choice.label, None)
         slots = self._group_slots(point)

@@ -32,6 +32,7 @@ from virtoll.lab.network import GuestNetwork, Link, with_found_macs
 from virtoll.platforms.base import Guest, GuestRequest, GuestStartError, Platform
 from virtoll.platforms.host import Site
 from virtoll.platforms.kernel_settings import why_not_in_force
+from virtoll.runfolder.guest_records import FootprintRecord
 from virtoll.runfolder.store import RunFolder
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ class GuestStarts:
 
     def append_footprint(self, live: LiveGuest, when: Literal["idle", "after-work"]) -> None:
         """Store what a guest holds of the host's memory; nothing for a model."""
-        from virtoll.runfolder.guest_records import FootprintRecord
-
         processes = live.guest.host_processes()
         if processes is None:
             return

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.agent.client import PROTOCOL
@@ -28,13 +27,11 @@ from virtoll.nested import NESTED_HOSTS, prepare_nested_host
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS, Probe
 from virtoll.platforms.host import Site
+from virtoll.runfolder.records import AgainstRecord, Manifest, MetricRecord, PlanRecord, PlatformEntry
 from virtoll.runfolder.store import FORMAT
 from virtoll.version import __version__
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
-
-if TYPE_CHECKING:
-    from virtoll.runfolder.records import AgainstRecord, Manifest, MetricRecord, PlatformEntry
 
 
 def build(
@@ -55,8 +52,6 @@ def build(
     ``smallest``: the image of platforms that copy one as a whole, where the run's is larger. ``against``: what is
     measured against what, if anything is.
     """
-    from virtoll.runfolder.records import Manifest, PlanRecord
-
     return Manifest(
         format=FORMAT,
         run=run,
@@ -164,8 +159,6 @@ def _caveat(choice: PlatformChoice) -> str | None:
 
 
 def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
-    from virtoll.runfolder.records import PlatformEntry
-
     return PlatformEntry(
         label=choice.label,
         platform=choice.platform,
@@ -185,8 +178,6 @@ def _platform(choice: PlatformChoice, probe: Probe) -> PlatformEntry:
 
 def metric_records(names: Iterable[str]) -> tuple[MetricRecord, ...]:
     """The metrics of these workloads, the first of each as its primary one."""
-    from virtoll.runfolder.records import MetricRecord
-
     return tuple(
         MetricRecord(
             workload=name,

@@ -37,6 +37,9 @@ from virtoll.lab import interrupts
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
+from virtoll.runfolder.observer_records import ObserverReading
+from virtoll.runfolder.records import LookRecord, Status, TrialRecord
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
 from virtoll.version import __version__
 from virtoll.workloads import workload_of
@@ -44,10 +47,6 @@ from virtoll.workloads.base import Measurement
 
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
-    from virtoll.runfolder.observer_records import ObserverReading
-    from virtoll.runfolder.records import LookRecord, Status, TrialRecord
-    from virtoll.runfolder.scale import ScalePoint
-
 
 Look = Callable[[RunFolder, int], "LookRecord"]
 """What the results so far decide, after so many blocks: asked for, since this room knows no statistics."""

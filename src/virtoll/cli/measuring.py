@@ -18,10 +18,10 @@ from virtoll.cli.lab import in_lab, prepare_lab, require_lab
 from virtoll.cli.loading import load
 from virtoll.cli.output import console, is_quiet, say, say_on_stderr, terminal_is_lost
 from virtoll.errors import NO_MEMORY, Interrupted, LabError, StorageError, VirtollError, disk_failure
+from virtoll.runfolder.records import LookRecord
 
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
-    from virtoll.runfolder.records import LookRecord
     from virtoll.runfolder.store import RunFolder
 
 

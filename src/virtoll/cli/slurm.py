@@ -19,14 +19,13 @@ from virtoll.cli.loading import chosen, load
 from virtoll.cli.measuring import measure_part
 from virtoll.cli.output import Json, print_json, say, say_on_stderr
 from virtoll.errors import Interrupted, UsageError, VirtollError
+from virtoll.runfolder.campaign_records import CampaignRecord, SubmissionRecord
 from virtoll.system.python import isolated
 
 if TYPE_CHECKING:
     from virtoll.campaign.submission import ArrayJob, CampaignStatus, Queued
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.selection import Selection
-    from virtoll.runfolder.campaign_records import SubmissionRecord
-
 MOST_RESTARTS: Final = 3
 """How often a task that ran into its time limit begins again: blocks that never fit it must not go round for ever."""
 CampaignFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A campaign's folder.")]
@@ -81,7 +80,6 @@ def submit(
         raise UsageError("--nodes is missing: give on how many nodes at once the campaign is measured, such as 8")
     from virtoll.campaign.submission import refuse_own
     from virtoll.campaign.wired import features_of, refuse_unwired
-    from virtoll.runfolder.campaign_records import SubmissionRecord
 
     changes: Mapping[str, Any] = {
         "nodes": nodes,
@@ -265,7 +263,6 @@ def _jobs(
     from virtoll.campaign.parts import CAMPAIGN_FILE, joined_campaign, part_of, read_campaign, refuse_other_campaign
     from virtoll.campaign.preview import plan_of
     from virtoll.campaign.submission import CampaignStatus, array_jobs, missing_tasks, queued, standing
-    from virtoll.runfolder.campaign_records import CampaignRecord
 
     plan = plan_of(checked)
     whole = part_of(checked, plan, tuple(range(checked.blocks)))
