@@ -22,6 +22,7 @@ from virtoll.report.csv_table import CsvTable
 from virtoll.report.dataset.arrow import arrow_tables, as_kind, export, schema_of
 from virtoll.report.dataset.rows import rows_of
 from virtoll.report.dataset.tables import TABLES, OfRun, columns_of
+from virtoll.report.report_input import ReportInput
 from virtoll.report.table import ValueKind
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.conditions import Condition
@@ -51,7 +52,7 @@ def data() -> RunData:
 @pytest.fixture(scope="module")
 def csv(data: RunData) -> dict[str, CsvTable]:
     """The report's tables of it."""
-    return {table.name: table for table in csv_tables(analyse(data))}
+    return {table.name: table for table in csv_tables(ReportInput(analyse(data)))}
 
 
 def beside_and_at_once() -> Iterable[RunData]:

@@ -11,6 +11,7 @@ from tests.support.verdicts import SOME, VERDICTS, judged
 
 from virtoll.report import words
 from virtoll.report.headline import platform_words
+from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import csv_tables
 from virtoll.stats.compare import Verdict
 from virtoll.stats.intervals import Interval
@@ -75,7 +76,7 @@ def test_what_is_not_known_comes_with_what_is_possible() -> None:
     found = replace(analysis_of("whole"), comparisons=(some,))
     (phrase,) = next(one for one in platform_words(found) if one.platform == some.platform).phrases
     assert_facts(phrase, some.task.metric.title, some.task.size, "34", "25 %")
-    (table,) = (one for one in csv_tables(found) if one.name == "comparisons")
+    (table,) = (one for one in csv_tables(ReportInput(found)) if one.name == "comparisons")
     *_, row = table.records()
     assert (row["verdict"], row["share"], row["low"], row["high"]) == ("not known", 0.2, 0.15, 0.25)
     assert (row["family"], row["at_least"], row["margin"]) == ("primary", None, None)

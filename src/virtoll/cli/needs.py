@@ -64,7 +64,7 @@ def _view(advice: Advice) -> AdviceView:
 
 def experiments_of(advice: Advice) -> list[AnsweringExperiment]:
     """The experiments that would answer what a run does not, each checked as ``virtoll plan`` checks it."""
-    return [_told(gap) for gap in advice.missing]
+    return [_answering(gap) for gap in advice.missing]
 
 
 def known_workloads() -> Known:
@@ -120,7 +120,7 @@ def _checked(model: type[Parameters], name: str, need_value: Any) -> Any:
     return value
 
 
-def _told(missing: Missing) -> AnsweringExperiment:
+def _answering(missing: Missing) -> AnsweringExperiment:
     """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
     from virtoll.campaign.preview import catalogue, estimate, plan_of
     from virtoll.campaign.requirements import possible, why_impossible

@@ -231,11 +231,11 @@ def _series_record(history: History, series: Series) -> dict[str, Any]:
         "stretches": [
             {"first": names[each.first], "last": names[each.last], "median": each.level} for each in series.stretches
         ],
-        "changes": None if series.changes is None else [_told_record(history, change) for change in series.changes],
+        "changes": None if series.changes is None else [_change_record(history, change) for change in series.changes],
     }
 
 
-def _told_record(history: History, change: SeriesChange) -> dict[str, Any]:
+def _change_record(history: History, change: SeriesChange) -> dict[str, Any]:
     names = [run.name for run in history.runs]
     return {
         "last_before": names[change.before],

@@ -112,10 +112,10 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
         "runs": [_run_view(reproduction, run) for run in reproduction.runs],
         "rule": RULE,
         "claims_line": outcomes_line([joined.outcome for joined in reproduction.joined]),
-        "told": [
+        "measured": [
             _joined_view(joined) for joined in sorted(measured, key=lambda joined: OUTCOMES.index(joined.outcome))
         ],
-        "untold": [
+        "missing": [
             (joined.claim.id, joined.claim.says, _lacking(joined))
             for joined in reproduction.joined
             if joined not in measured

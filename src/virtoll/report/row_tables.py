@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.cost.tables import COMPARISONS
-from virtoll.report.table import Column, Table, Value, ValueKind, count, number, of_task, shared
+from virtoll.report.table import Column, Table, ValueKind, count, number, of_task, shared
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
@@ -30,10 +30,6 @@ def _medians(source: ReportInput) -> Iterator[Median]:
     for (platform, task), cell in analysis.cells.items():
         bound, lower = analysis.generator_bound(platform, task), (platform, task) in analysis.lower_bounds
         yield Median(platform, task, cell, bound, lower, analysis.caveats.get(platform))
-
-
-def _true_or_false(name: str, meaning: str, value: Value[Median]) -> Column[Median]:
-    return Column(name, "0 or 1", meaning, ValueKind.ANSWER, value)
 
 
 MEDIANS: Final = Table[Median](
@@ -66,14 +62,18 @@ MEDIANS: Final = Table[Median](
             ValueKind.LIST,
             lambda row: sorted(row.cell.outliers),
         ),
-        _true_or_false(
+        Column(
             "generator_bound",
+            "0 or 1",
             "whether it came within 10 % of what the instrument can do",
+            ValueKind.ANSWER,
             lambda row: row.generator_bound,
         ),
-        _true_or_false(
+        Column(
             "lower_bound",
+            "0 or 1",
             "whether the true value may be larger: the generator's limit",
+            ValueKind.ANSWER,
             lambda row: row.lower_bound,
         ),
         shared("caveat", lambda row: row.caveat),

@@ -6,4 +6,4 @@ from virtoll.report.section import Section
 from virtoll.report.sections.claims.page import claims_values
 from virtoll.report.sections.claims.tables import CLAIMS, FINDINGS
 
-CLAIMS_SECTION: Final = Section("claims", "Claims", claims_values, tables=(CLAIMS, FINDINGS))
+CLAIMS_SECTION: Final = Section("claims", claims_values, title="Claims", tables=(CLAIMS, FINDINGS))

@@ -7,4 +7,4 @@ from virtoll.report.sections.clock.figure import ERRORS
 from virtoll.report.sections.clock.page import clock_values
 from virtoll.report.sections.clock.tables import READINGS
 
-CLOCK: Final = Section("clock", "Clocks", clock_values, tables=(READINGS,), figures={"clock": ERRORS})
+CLOCK: Final = Section("clock", clock_values, title="Clocks", tables=(READINGS,), figures={"clock": ERRORS})

@@ -7,4 +7,4 @@ from virtoll.report.sections.cost.figure import COST as FIGURE
 from virtoll.report.sections.cost.page import cost_values
 from virtoll.report.sections.cost.tables import CELLS, COMPARISONS
 
-COST: Final = Section("cost", "Slowdown", cost_values, tables=(CELLS, COMPARISONS), figures={"cost": FIGURE})
+COST: Final = Section("cost", cost_values, title="Slowdown", tables=(CELLS, COMPARISONS), figures={"cost": FIGURE})

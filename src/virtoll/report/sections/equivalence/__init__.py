@@ -6,4 +6,4 @@ from virtoll.report.section import Section
 from virtoll.report.sections.equivalence.page import equivalence_values
 from virtoll.report.sections.equivalence.tables import FACTS
 
-EQUIVALENCE: Final = Section("equivalence", "Equivalence", equivalence_values, tables=(FACTS,))
+EQUIVALENCE: Final = Section("equivalence", equivalence_values, title="Equivalence", tables=(FACTS,))

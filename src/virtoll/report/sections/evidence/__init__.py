@@ -9,8 +9,8 @@ from virtoll.report.sections.evidence.tables import COMMANDS, PLAN
 
 EVIDENCE: Final = Section(
     "evidence",
-    "Evidence",
     evidence_values,
+    title="Evidence",
     tables=(PLAN, COMMANDS),
     figures={"order": ORDER},
     parts=("order", "trials", "host", "method", "record"),

@@ -6,4 +6,4 @@ from virtoll.report.section import Section
 from virtoll.report.sections.explanation.page import explanation_values
 from virtoll.report.sections.explanation.tables import COUNTERS
 
-EXPLANATION: Final = Section("explanation", "Why", explanation_values, tables=(COUNTERS,))
+EXPLANATION: Final = Section("explanation", explanation_values, title="Why", tables=(COUNTERS,))

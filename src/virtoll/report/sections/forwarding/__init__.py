@@ -12,8 +12,8 @@ from virtoll.report.sections.forwarding.tables import LISTED_RATES, PAUSE_FRAMES
 
 FORWARDING: Final = Section(
     "forwarding",
-    "Packet path",
     forwarding_values,
+    title="Packet path",
     tables=(POINTS, LISTED_RATES, SOURCES, PAUSE_FRAMES),
     figures={"forwarding": OFFERED, "listed_rates": LISTED, "throughput": MAXIMUM, "sources": BY_SOURCES},
 )

@@ -10,8 +10,8 @@ from virtoll.report.sections.guests.tables import CPU_TIMES, STARTS, STEPS
 
 GUESTS: Final = Section(
     "guests",
-    "Guests",
     guests_values,
+    title="Guests",
     tables=(STARTS, CPU_TIMES, STEPS),
     figures={"guests": COSTS, "consolidation": CONSOLIDATION},
 )

@@ -6,4 +6,4 @@ from virtoll.report.section import Section
 from virtoll.report.sections.hosts.page import hosts_values
 from virtoll.report.sections.hosts.tables import DEVIATIONS, VARIATIONS
 
-HOSTS: Final = Section("hosts", "Hosts", hosts_values, tables=(DEVIATIONS, VARIATIONS))
+HOSTS: Final = Section("hosts", hosts_values, title="Hosts", tables=(DEVIATIONS, VARIATIONS))

@@ -10,8 +10,8 @@ from virtoll.report.sections.isolation.tables import MATRIX, NEIGHBOURS, ROUTERS
 
 ISOLATION: Final = Section(
     "isolation",
-    "Isolation",
     isolation_values,
+    title="Isolation",
     tables=(MATRIX, NEIGHBOURS, ROUTERS_BESIDE),
     figures={"isolation": BESIDE, "routers_beside": ROUTERS},
 )

@@ -1,4 +1,4 @@
-"""The run's values as the paper summed them up whose summary the experiment names."""
+"""The run's values as the paper summed them up whose summary the experiment names; within the section on cost."""
 
 from typing import Final
 
@@ -7,6 +7,4 @@ from virtoll.report.sections.paper.figure import BARS
 from virtoll.report.sections.paper.page import paper_values
 from virtoll.report.sections.paper.tables import PAPER_SUMMARY
 
-PAPER: Final = Section(
-    "paper", "As the paper summarised", paper_values, tables=(PAPER_SUMMARY,), series={"bars": BARS}, within="cost"
-)
+PAPER: Final = Section("paper", paper_values, tables=(PAPER_SUMMARY,), series={"bars": BARS})

@@ -8,5 +8,5 @@ from virtoll.report.sections.parameters.page import parameters_values
 from virtoll.report.sections.parameters.tables import POINTS
 
 PARAMETERS: Final = Section(
-    "parameters", "Over parameters", parameters_values, tables=(POINTS,), series={"curves": CURVES}
+    "parameters", parameters_values, title="Over parameters", tables=(POINTS,), series={"curves": CURVES}
 )

@@ -10,8 +10,8 @@ from virtoll.report.sections.scale.vcpus_figure import OVER_VCPUS
 
 SCALE: Final = Section(
     "scale",
-    "Scale",
     scale_values,
+    title="Scale",
     tables=(ROWS, GROUPS),
     figures={"guests-at-once": AT_ONCE, "over-vcpus": OVER_VCPUS},
 )

@@ -9,9 +9,7 @@ from virtoll.report.sections.scaling.tables import SIZES
 
 SCALING: Final = Section(
     "scaling",
-    "Routing tables, and guests side by side",
     scaling_values,
     tables=(SIZES,),
     figures={"scaling": RATES},
-    within="forwarding",
 )

@@ -8,5 +8,5 @@ from virtoll.report.sections.then_and_now.page import then_and_now_values
 from virtoll.report.sections.then_and_now.tables import ANSWERS
 
 THEN_AND_NOW: Final = Section(
-    "then_and_now", "Then and now", then_and_now_values, tables=(ANSWERS,), series={"then-and-now": BY_PAPER}
+    "then_and_now", then_and_now_values, title="Then and now", tables=(ANSWERS,), series={"then-and-now": BY_PAPER}
 )

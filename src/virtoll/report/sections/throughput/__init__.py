@@ -8,8 +8,6 @@ from virtoll.report.sections.throughput.tables import CONDITIONAL_THROUGHPUT, DE
 
 THROUGHPUT: Final = Section(
     "throughput",
-    "Rates without loss",
     throughput_values,
     tables=(CONDITIONAL_THROUGHPUT, DELAY_BELOW_PDR),
-    within="forwarding",
 )
