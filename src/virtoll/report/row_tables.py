@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.cost.tables import COMPARISONS
-from virtoll.report.table import Column, Table, ValueKind, count, number, of_task, shared
+from virtoll.report.table import Column, Table, ValueKind, count, flag, number, of_task, shared
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
@@ -62,18 +62,14 @@ MEDIANS: Final = Table[Median](
             ValueKind.LIST,
             lambda row: sorted(row.cell.outliers),
         ),
-        Column(
+        flag(
             "generator_bound",
-            "0 or 1",
             "whether it came within 10 % of what the instrument can do",
-            ValueKind.ANSWER,
             lambda row: row.generator_bound,
         ),
-        Column(
+        flag(
             "lower_bound",
-            "0 or 1",
             "whether the true value may be larger: the generator's limit",
-            ValueKind.ANSWER,
             lambda row: row.lower_bound,
         ),
         shared("caveat", lambda row: row.caveat),

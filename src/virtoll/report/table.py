@@ -47,7 +47,7 @@ class Column(Generic[Row]):
     """A column: `value` gives the cell of a row, None an empty one.
 
     `unit`: empty for a word, or for a number without a unit; `unit` in backquotes: it is in the row's column of that
-    name.
+    name. `nullable`: whether a cell may be empty; the tables of a dataset alone say so.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Column(Generic[Row]):
     meaning: str
     kind: ValueKind
     value: Value[Row]
+    nullable: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ def count(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
     return Column(name, "", meaning, ValueKind.COUNT, value)
 
 
+def whole(name: str, unit: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of whole numbers in a unit."""
+    return Column(name, unit, meaning, ValueKind.COUNT, value)
+
+
 def number(name: str, unit: str, meaning: str, value: Value[Row]) -> Column[Row]:
     """A column of numbers in a unit; an empty one if it is a number of nothing."""
     return Column(name, unit, meaning, ValueKind.NUMBER, value)
@@ -114,7 +120,12 @@ def answer(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
         flag = value(row)
         return None if flag is None else int(flag)
 
-    return Column(name, "0 or 1", meaning, ValueKind.ANSWER, as_number)
+    return flag(name, meaning, as_number)
+
+
+def flag(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of true and false, which is 0 and 1 in a file."""
+    return Column(name, "0 or 1", meaning, ValueKind.ANSWER, value)
 
 
 def of_estimate(

@@ -16,6 +16,7 @@ from virtoll.report.table import (
     number,
     shared,
     text,
+    whole,
     with_caveats,
 )
 from virtoll.stats.listed_rates import Accumulated, ListedCurve, ListedPoint
@@ -56,7 +57,7 @@ def _pauses_of(source: ReportInput) -> Iterable[WithCaveat[PauseCount]] | None:
 
 
 def _frames(name: str, meaning: str, value: Callable[[Row], int | None]) -> Column[Row]:
-    return number(name, "frames", meaning, value)
+    return whole(name, "frames", meaning, value)
 
 
 def _of_sweep(sweep: Callable[[Row], ListedCurve | Accumulated]) -> tuple[Column[Row], ...]:
@@ -73,6 +74,42 @@ def _of_sweep(sweep: Callable[[Row], ListedCurve | Accumulated]) -> tuple[Column
 def _itself(sweep: Accumulated) -> Accumulated:
     return sweep
 
+
+BOOKS: Final[tuple[Column[PointValue], ...]] = (
+    whole("duration_ns", "ns", "for how long it was to be sent", lambda point: point.duration_ns),
+    number(
+        "offered_rate_frames_per_second",
+        "frames/s",
+        "the rate that was really sent",
+        lambda point: point.offered_rate,
+    ),
+    number(
+        "forwarded_rate_frames_per_second",
+        "frames/s",
+        "the rate that arrived, first to last arrival",
+        lambda point: point.forwarded_rate,
+    ),
+    _frames("intended_frames", "offered + unsent", lambda point: point.intended_frames),
+    _frames("offered_frames", "sent; forwarded + lost", lambda point: point.offered_frames),
+    _frames("unsent_frames", "that the generator was too late for", lambda point: point.unsent_frames),
+    _frames("forwarded_frames", "that arrived, each once", lambda point: point.forwarded_frames),
+    _frames("lost_frames", "that never arrived", lambda point: point.lost_frames),
+    _frames("duplicate_frames", "that arrived once more", lambda point: point.duplicate_frames),
+    _frames("reordered_frames", "that arrived after one with a larger number", lambda point: point.reordered_frames),
+    _frames("foreign_frames", "at the sink that are no test frames", lambda point: point.foreign_frames),
+    _frames("late_trial_frames", "of an earlier trial", lambda point: point.late_trial_frames),
+    _frames(
+        "forged_frames",
+        "with a wrong tag, in no other count; empty: frames had no tags",
+        lambda point: point.forged_frames,
+    ),
+    _frames(
+        "kernel_dropped_frames",
+        "that the sink's kernel dropped in front of it",
+        lambda point: point.kernel_dropped_frames,
+    ),
+)
+"""Of a point what was sent and what arrived: a dataset has most of it as well."""
 
 POINTS: Final = Table[WithCaveat[PointValue]](
     "points",
@@ -91,40 +128,7 @@ POINTS: Final = Table[WithCaveat[PointValue]](
             "the rate that was asked for; empty: flat out",
             lambda point: point.intended_rate,
         ),
-        number("duration_ns", "ns", "for how long it was to be sent", lambda point: point.duration_ns),
-        number(
-            "offered_rate_frames_per_second",
-            "frames/s",
-            "the rate that was really sent",
-            lambda point: point.offered_rate,
-        ),
-        number(
-            "forwarded_rate_frames_per_second",
-            "frames/s",
-            "the rate that arrived, first to last arrival",
-            lambda point: point.forwarded_rate,
-        ),
-        _frames("intended_frames", "offered + unsent", lambda point: point.intended_frames),
-        _frames("offered_frames", "sent; forwarded + lost", lambda point: point.offered_frames),
-        _frames("unsent_frames", "that the generator was too late for", lambda point: point.unsent_frames),
-        _frames("forwarded_frames", "that arrived, each once", lambda point: point.forwarded_frames),
-        _frames("lost_frames", "that never arrived", lambda point: point.lost_frames),
-        _frames("duplicate_frames", "that arrived once more", lambda point: point.duplicate_frames),
-        _frames(
-            "reordered_frames", "that arrived after one with a larger number", lambda point: point.reordered_frames
-        ),
-        _frames("foreign_frames", "at the sink that are no test frames", lambda point: point.foreign_frames),
-        _frames("late_trial_frames", "of an earlier trial", lambda point: point.late_trial_frames),
-        _frames(
-            "forged_frames",
-            "with a wrong tag, in no other count; empty: frames had no tags",
-            lambda point: point.forged_frames,
-        ),
-        _frames(
-            "kernel_dropped_frames",
-            "that the sink's kernel dropped in front of it",
-            lambda point: point.kernel_dropped_frames,
-        ),
+        *BOOKS,
         number("loss_share", "share", "lost / offered", lambda point: point.loss),
     ),
 )

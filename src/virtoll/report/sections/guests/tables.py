@@ -1,13 +1,14 @@
 """`guests.csv`: each start; `host-cpu.csv`: CPU time trial by trial; `consolidation.csv`: the series step by step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Column, Table, WithCaveat, count, number, shared, text, with_caveats
+from virtoll.report.table import Column, Table, WithCaveat, count, number, shared, text, whole, with_caveats
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, TrialRecord
+from virtoll.stats.analysis import RunData
 from virtoll.stats.guests import Readiness, forwarded_frames, held_bytes, readiness, used_ns
 
 
@@ -39,21 +40,15 @@ class CpuTime:
     caveat: str | None
 
 
-def _starts(source: ReportInput) -> Iterator[Start]:
-    data = source.analysis.data
+def starts(data: RunData, caveats: Mapping[str, str]) -> Iterator[Start]:
+    """Each start; memory is of the readings in its boot."""
+    readings: dict[tuple[str, int, str], FootprintRecord] = {}
+    for footprint in data.footprints:
+        readings.setdefault((footprint.boot, footprint.block, footprint.when), footprint)
     for boot in data.boots:
-        footprints = [footprint for footprint in data.footprints if footprint.boot == boot.boot]
-        yield Start(
-            boot,
-            readiness(boot),
-            _at(footprints, "idle"),
-            _at(footprints, "after-work"),
-            source.analysis.caveats.get(boot.platform),
-        )
-
-
-def _at(footprints: Sequence[FootprintRecord], when: str) -> FootprintRecord | None:
-    return next((footprint for footprint in footprints if footprint.when == when), None)
+        idle = readings.get((boot.boot, boot.block, "idle"))
+        worked = readings.get((boot.boot, boot.block, "after-work"))
+        yield Start(boot, readiness(boot), idle, worked, caveats.get(boot.platform))
 
 
 def _cpu_times(source: ReportInput) -> Iterator[CpuTime]:
@@ -61,6 +56,61 @@ def _cpu_times(source: ReportInput) -> Iterator[CpuTime]:
         used = used_ns(trial.host_cpu)
         if used is not None:
             yield CpuTime(trial, used, source.analysis.caveats.get(trial.platform))
+
+
+OF_START: Final[tuple[Column[Start], ...]] = (
+    whole("ready_ns", "ns", "from the start until the agent answers", lambda row: row.way and row.way.total),
+    whole(
+        "spawn_ns",
+        "ns",
+        "of it, all before the guest's own kernel or first program: monitor, firmware, engine",
+        lambda row: row.way and row.way.spawn,
+    ),
+    whole(
+        "kernel_ns",
+        "ns",
+        "of it, the guest's own kernel until its first program; empty on the host's kernel",
+        lambda row: row.way and row.way.kernel,
+    ),
+    whole("init_ns", "ns", "of it, the agent's own way", lambda row: row.way and row.way.init),
+    whole(
+        "harness_ns",
+        "ns",
+        "of it, Virtoll's own; the column is there where it was measured",
+        lambda row: row.way and row.way.harness,
+    ),
+    whole(
+        "idle_bytes",
+        "bytes",
+        "memory (PSS and page tables) of the guest's processes, when ready",
+        lambda row: row.idle and held_bytes(row.idle.processes),
+    ),
+    whole(
+        "after_work_bytes",
+        "bytes",
+        "the same at the block's end",
+        lambda row: row.worked and held_bytes(row.worked.processes),
+    ),
+    whole(
+        "idle_charged_bytes",
+        "bytes",
+        "what the guest's cgroup was charged, when ready",
+        lambda row: row.idle and row.idle.charged_bytes,
+    ),
+    whole(
+        "idle_files_bytes",
+        "bytes",
+        "of it, files in the page cache",
+        lambda row: row.idle and row.idle.files_bytes,
+    ),
+    whole(
+        "idle_shared_bytes",
+        "bytes",
+        "memory of daemons that serve several guests",
+        lambda row: row.shared_bytes,
+    ),
+)
+"""The way to readiness and memory: a dataset has them as well."""
 
 
 def _columns_of(source: ReportInput) -> tuple[Column[Start], ...]:
@@ -73,62 +123,13 @@ def _columns_of(source: ReportInput) -> tuple[Column[Start], ...]:
 STARTS: Final = Table[Start](
     "guests",
     "a guest's start",
-    _starts,
+    lambda source: starts(source.analysis.data, source.analysis.caveats),
     (
         text("boot", "the start's name in the run folder", lambda row: row.boot.boot),
         shared("platform", lambda row: row.boot.platform),
         shared("block", lambda row: row.boot.block + 1),
         shared("status", lambda row: row.boot.status),
-        number("ready_ns", "ns", "from the start until the agent answers", lambda row: row.way and row.way.total),
-        number(
-            "spawn_ns",
-            "ns",
-            "of it, all before the guest's own kernel or first program: monitor, firmware, engine",
-            lambda row: row.way and row.way.spawn,
-        ),
-        number(
-            "kernel_ns",
-            "ns",
-            "of it, the guest's own kernel until its first program; empty on the host's kernel",
-            lambda row: row.way and row.way.kernel,
-        ),
-        number("init_ns", "ns", "of it, the agent's own way", lambda row: row.way and row.way.init),
-        number(
-            "harness_ns",
-            "ns",
-            "of it, Virtoll's own; the column is there where it was measured",
-            lambda row: row.way and row.way.harness,
-        ),
-        number(
-            "idle_bytes",
-            "bytes",
-            "memory (PSS and page tables) of the guest's processes, when ready",
-            lambda row: row.idle and held_bytes(row.idle.processes),
-        ),
-        number(
-            "after_work_bytes",
-            "bytes",
-            "the same at the block's end",
-            lambda row: row.worked and held_bytes(row.worked.processes),
-        ),
-        number(
-            "idle_charged_bytes",
-            "bytes",
-            "what the guest's cgroup was charged, when ready",
-            lambda row: row.idle and row.idle.charged_bytes,
-        ),
-        number(
-            "idle_files_bytes",
-            "bytes",
-            "of it, files in the page cache",
-            lambda row: row.idle and row.idle.files_bytes,
-        ),
-        number(
-            "idle_shared_bytes",
-            "bytes",
-            "memory of daemons that serve several guests",
-            lambda row: row.shared_bytes,
-        ),
+        *OF_START,
         shared("caveat", lambda row: row.caveat),
     ),
     columns_of=_columns_of,
