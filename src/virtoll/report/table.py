@@ -36,6 +36,7 @@ class ValueKind(StrEnum):
     """What a column's values are; each kind has a missing value of its own."""
 
     TEXT = "text"
+    SENTENCE = "sentence"
     COUNT = "whole number"
     NUMBER = "number"
     ANSWER = "yes or no"
