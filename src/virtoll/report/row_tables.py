@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.cost.tables import COMPARISONS
-from virtoll.report.table import Column, Table, ValueKind, count, flag, number, of_task, shared
+from virtoll.report.table import Column, Table, ValueKind, caveat, count, flag, number, of_task, shared
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
@@ -22,14 +22,13 @@ class Median:
     cell: CellSummary
     generator_bound: bool
     lower_bound: bool
-    caveat: str | None
 
 
 def _medians(source: ReportInput) -> Iterator[Median]:
     analysis = source.analysis
     for (platform, task), cell in analysis.cells.items():
         bound, lower = analysis.generator_bound(platform, task), (platform, task) in analysis.lower_bounds
-        yield Median(platform, task, cell, bound, lower, analysis.caveats.get(platform))
+        yield Median(platform, task, cell, bound, lower)
 
 
 MEDIANS: Final = Table[Median](
@@ -72,7 +71,7 @@ MEDIANS: Final = Table[Median](
             "whether the true value may be larger: the generator's limit",
             lambda row: row.lower_bound,
         ),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.platform),
     ),
 )
 

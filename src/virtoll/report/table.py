@@ -5,28 +5,17 @@ Main types: `Table` and `Column`. The CSV file, the rows for Python and docs/tab
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.report_input import ReportInput
-from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.intervals import Estimate, Interval
 from virtoll.stats.values import Task
 
-
-class OfPlatform(Protocol):
-    """A row of statistics about a platform."""
-
-    @property
-    def platform(self) -> str:
-        """Its label."""
-
-
 Row = TypeVar("Row")
-PlatformRow = TypeVar("PlatformRow", bound=OfPlatform)
 Part = TypeVar("Part")
 Value = Callable[[Row], Any]
 """A cell of a row; None: it is empty."""
@@ -48,7 +37,8 @@ class Column(Generic[Row]):
     """A column: `value` gives the cell of a row, None an empty one.
 
     `unit`: empty for a word, or for a number without a unit; `unit` in backquotes: it is in the row's column of that
-    name. `nullable`: whether a cell may be empty; the tables of a dataset alone say so.
+    name. `nullable`: whether a cell may be empty; the tables of a dataset alone say so. `of_report`: makes `value` for
+    a report, if it depends on more than the row.
     """
 
     name: str
@@ -57,6 +47,11 @@ class Column(Generic[Row]):
     kind: ValueKind
     value: Value[Row]
     nullable: bool = True
+    of_report: Callable[[ReportInput], Value[Row]] | None = None
+
+    def value_for(self, source: ReportInput) -> Value[Row]:
+        """What gives the cells of a report."""
+        return self.value if self.of_report is None else self.of_report(source)
 
 
 @dataclass(frozen=True)
@@ -79,19 +74,24 @@ class Table(Generic[Row]):
         """The columns' names in their order."""
         return tuple(column.name for column in self.columns)
 
-    def of(self, rows: Iterable[Row], columns: tuple[Column[Row], ...] | None = None) -> CsvTable:
-        """The table with these rows; `columns`: if others than always."""
-        shown = self.columns if columns is None else columns
-        header = tuple(column.name for column in shown)
-        values = [column.value for column in shown]
-        cells = [tuple([value(row) for value in values]) for row in rows]  # lists: a report has a million cells
-        return CsvTable(self.name, header, tuple(cells))
+    def of(self, rows: Iterable[Row]) -> CsvTable:
+        """The table with these rows."""
+        return CsvTable(self.name, self.header, _cells(rows, [column.value for column in self.columns]))
 
     def csv(self, source: ReportInput) -> CsvTable | None:
         """The table of a report; None if it has nothing of the kind."""
         rows = None if self.rows is None else self.rows(source)
+        if rows is None:
+            return None
         columns = self.columns if self.columns_of is None else self.columns_of(source)
-        return None if rows is None else self.of(rows, columns)
+        header = tuple(column.name for column in columns)
+        return CsvTable(self.name, header, _cells(rows, [column.value_for(source) for column in columns]))
+
+
+def _cells(rows: Iterable[Row], values: Iterable[Value[Row]]) -> tuple[tuple[Any, ...], ...]:
+    """Column by column, which is quicker: a report has a million cells."""
+    all_rows = list(rows)
+    return tuple(zip(*(map(value, all_rows) for value in values), strict=True))
 
 
 def text(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
@@ -215,27 +215,14 @@ def family_of(comparison: Comparison, *, control: bool = False) -> str:
     return "primary" if comparison.task.metric.primary else "second"
 
 
-@dataclass(frozen=True)
-class WithCaveat(Generic[Row]):
-    """What was measured of a platform, and why its numbers are no measurements of speed; None: they are."""
+def caveat(platform: Callable[[Row], str]) -> Column[Row]:
+    """Why the numbers of each row's platform are no measurements of speed."""
 
-    measured: Row
-    caveat: str | None
+    def of_report(source: ReportInput) -> Value[Row]:
+        caveats = source.analysis.caveats
+        return lambda row: caveats.get(platform(row))
 
-
-def with_caveats(analysis: Analysis, rows: Iterable[PlatformRow]) -> list[WithCaveat[PlatformRow]]:
-    """Each row with its platform's caveat."""
-    return [WithCaveat(row, analysis.caveats.get(row.platform)) for row in rows]
-
-
-def and_caveat(*columns: Column[Row]) -> tuple[Column[WithCaveat[Row]], ...]:
-    """These columns, and the caveat as the last."""
-
-    def of_measured(column: Column[Row]) -> Column[WithCaveat[Row]]:
-        value = column.value
-        return Column(column.name, column.unit, column.meaning, column.kind, lambda row: value(row.measured))
-
-    return (*map(of_measured, columns), shared("caveat", lambda row: row.caveat))
+    return replace(shared("caveat", lambda _: None), of_report=of_report)
 
 
 _OF_COMPARISON: Final[Mapping[str, Callable[[Comparison], Any]]] = {

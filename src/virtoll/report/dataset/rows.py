@@ -33,7 +33,7 @@ def rows_of(data: RunData) -> dict[str, Sequence[OfRun]]:
     return {
         "samples": list(_samples(data, trials, platforms)),
         "points": list(_points(data, trials, platforms)),
-        "boots": [Boot(data.manifest, platforms[start.boot.platform], start) for start in starts(data, caveats)],
+        "boots": [Boot(data.manifest, platforms[start.boot.platform], start) for start in starts(data)],
         "runs": [RunRow(data.manifest, data, trials)],
     }
 

@@ -9,15 +9,13 @@ from virtoll.report.table import (
     Column,
     Row,
     Table,
-    WithCaveat,
-    and_caveat,
+    caveat,
     count,
     mean,
     number,
     shared,
     text,
     whole,
-    with_caveats,
 )
 from virtoll.stats.listed_rates import Accumulated, ListedCurve, ListedPoint
 from virtoll.stats.pause_frames import PauseCount, pause_counts
@@ -31,29 +29,15 @@ class ListedRate:
     curve: ListedCurve
     point: ListedPoint
 
-    @property
-    def platform(self) -> str:
-        """The platform's label."""
-        return self.curve.platform
 
-
-def _points_of(source: ReportInput) -> Iterable[WithCaveat[PointValue]]:
-    return with_caveats(source.analysis, source.analysis.points)
-
-
-def _listed_of(source: ReportInput) -> Iterable[WithCaveat[ListedRate]] | None:
+def _listed_of(source: ReportInput) -> Iterable[ListedRate] | None:
     curves = source.analysis.listed_rates.curves
-    rates = [ListedRate(curve, point) for curve in curves for point in curve.points]
-    return with_caveats(source.analysis, rates) or None
+    return [ListedRate(curve, point) for curve in curves for point in curve.points] or None
 
 
-def _accumulated_of(source: ReportInput) -> Iterable[WithCaveat[Accumulated]] | None:
-    return with_caveats(source.analysis, source.analysis.listed_rates.accumulated) or None
-
-
-def _pauses_of(source: ReportInput) -> Iterable[WithCaveat[PauseCount]] | None:
+def _pauses_of(source: ReportInput) -> Iterable[PauseCount] | None:
     analysis = source.analysis
-    return with_caveats(analysis, pause_counts(analysis.tasks, analysis.data.trials)) or None
+    return pause_counts(analysis.tasks, analysis.data.trials) or None
 
 
 def _frames(name: str, meaning: str, value: Callable[[Row], int | None]) -> Column[Row]:
@@ -111,11 +95,11 @@ BOOKS: Final[tuple[Column[PointValue], ...]] = (
 )
 """Of a point what was sent and what arrived: a dataset has most of it as well."""
 
-POINTS: Final = Table[WithCaveat[PointValue]](
+POINTS: Final = Table[PointValue](
     "points",
     "a point of a sweep: the books of its frames",
-    _points_of,
-    and_caveat(
+    lambda source: source.analysis.points,
+    (
         shared("trial", lambda point: point.trial),
         shared("block", lambda point: point.block + 1),
         shared("platform", lambda point: point.platform),
@@ -130,14 +114,15 @@ POINTS: Final = Table[WithCaveat[PointValue]](
         ),
         *BOOKS,
         number("loss_share", "share", "lost / offered", lambda point: point.loss),
+        caveat(lambda point: point.platform),
     ),
 )
 
-LISTED_RATES: Final = Table[WithCaveat[ListedRate]](
+LISTED_RATES: Final = Table[ListedRate](
     "listed_rates",
     "a platform and a rate of a list",
     _listed_of,
-    and_caveat(
+    (
         *_of_sweep(lambda rate: rate.curve),
         number(
             "target_mbit_per_second",
@@ -149,25 +134,27 @@ LISTED_RATES: Final = Table[WithCaveat[ListedRate]](
         shared("blocks", lambda rate: rate.point.blocks),
         *mean("offered", "what was sent", lambda rate: rate.point.offered),
         *mean("forwarded", "what arrived", lambda rate: rate.point.forwarded),
+        caveat(lambda rate: rate.curve.platform),
     ),
 )
 
-SOURCES: Final = Table[WithCaveat[Accumulated]](
+SOURCES: Final = Table[Accumulated](
     "sources",
     "a platform and a number of sources",
-    _accumulated_of,
-    and_caveat(
+    lambda source: source.analysis.listed_rates.accumulated or None,
+    (
         *_of_sweep(_itself),
         shared("blocks", lambda sweep: sweep.blocks),
         *mean("forwarded_at_most", "the maximum of the sweep", lambda sweep: sweep.rate),
+        caveat(lambda sweep: sweep.platform),
     ),
 )
 
-PAUSE_FRAMES: Final = Table[WithCaveat[PauseCount]](
+PAUSE_FRAMES: Final = Table[PauseCount](
     "pause_frames",
     "an interface and point, where its driver counts pause frames",
     _pauses_of,
-    and_caveat(
+    (
         shared("trial", lambda pause: pause.trial),
         shared("block", lambda pause: pause.block + 1),
         shared("platform", lambda pause: pause.platform),
@@ -181,5 +168,6 @@ PAUSE_FRAMES: Final = Table[WithCaveat[PauseCount]](
         count("source", "the traffic source whose way it is on", lambda pause: pause.source),
         _frames("received_frames", "pause frames that it received", lambda pause: pause.received_frames),
         _frames("sent_frames", "pause frames that it sent", lambda pause: pause.sent_frames),
+        caveat(lambda pause: pause.platform),
     ),
 )

@@ -1,11 +1,11 @@
 """`guests.csv`: each start; `host-cpu.csv`: CPU time trial by trial; `consolidation.csv`: the series step by step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Column, Table, WithCaveat, count, number, shared, text, whole, with_caveats
+from virtoll.report.table import Column, Table, caveat, count, number, shared, text, whole
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.analysis import RunData
@@ -20,7 +20,6 @@ class Start:
     way: Readiness | None
     idle: FootprintRecord | None
     worked: FootprintRecord | None
-    caveat: str | None
 
     @property
     def shared_bytes(self) -> int | None:
@@ -37,10 +36,9 @@ class CpuTime:
 
     trial: TrialRecord
     used_ns: int
-    caveat: str | None
 
 
-def starts(data: RunData, caveats: Mapping[str, str]) -> Iterator[Start]:
+def starts(data: RunData) -> Iterator[Start]:
     """Each start; memory is of the readings in its boot."""
     readings: dict[tuple[str, int, str], FootprintRecord] = {}
     for footprint in data.footprints:
@@ -48,14 +46,14 @@ def starts(data: RunData, caveats: Mapping[str, str]) -> Iterator[Start]:
     for boot in data.boots:
         idle = readings.get((boot.boot, boot.block, "idle"))
         worked = readings.get((boot.boot, boot.block, "after-work"))
-        yield Start(boot, readiness(boot), idle, worked, caveats.get(boot.platform))
+        yield Start(boot, readiness(boot), idle, worked)
 
 
 def _cpu_times(source: ReportInput) -> Iterator[CpuTime]:
     for trial in source.analysis.data.trials:
         used = used_ns(trial.host_cpu)
         if used is not None:
-            yield CpuTime(trial, used, source.analysis.caveats.get(trial.platform))
+            yield CpuTime(trial, used)
 
 
 OF_START: Final[tuple[Column[Start], ...]] = (
@@ -123,14 +121,14 @@ def _columns_of(source: ReportInput) -> tuple[Column[Start], ...]:
 STARTS: Final = Table[Start](
     "guests",
     "a guest's start",
-    lambda source: starts(source.analysis.data, source.analysis.caveats),
+    lambda source: starts(source.analysis.data),
     (
         text("boot", "the start's name in the run folder", lambda row: row.boot.boot),
         shared("platform", lambda row: row.boot.platform),
         shared("block", lambda row: row.boot.block + 1),
         shared("status", lambda row: row.boot.status),
         *OF_START,
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.boot.platform),
     ),
     columns_of=_columns_of,
 )
@@ -152,34 +150,34 @@ CPU_TIMES: Final = Table[CpuTime](
             "forwarded meanwhile; empty: no frames were sent",
             lambda row: forwarded_frames(row.trial) if row.trial.points else None,
         ),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.trial.platform),
     ),
 )
 
-STEPS: Final = Table[WithCaveat[ConsolidationRecord]](
+STEPS: Final = Table[ConsolidationRecord](
     "consolidation",
     "a step of a consolidation series: one idle guest more",
-    lambda source: with_caveats(source.analysis, source.analysis.data.consolidation),
+    lambda source: source.analysis.data.consolidation,
     (
-        shared("platform", lambda row: row.measured.platform),
-        count("step", "from 1", lambda row: row.measured.step),
-        text("status", "ok, failed or stopped", lambda row: row.measured.status),
-        shared("guests", lambda row: row.measured.guests),
+        shared("platform", lambda row: row.platform),
+        count("step", "from 1", lambda row: row.step),
+        text("status", "ok, failed or stopped", lambda row: row.status),
+        shared("guests", lambda row: row.guests),
         number(
             "available_before_bytes",
             "bytes",
             "the host's available memory before the start",
-            lambda row: row.measured.available_before_bytes,
+            lambda row: row.available_before_bytes,
         ),
-        number("available_bytes", "bytes", "the same after it", lambda row: row.measured.available_bytes),
-        number("processes_bytes", "bytes", "memory of all guests' processes", lambda row: row.measured.processes_bytes),
+        number("available_bytes", "bytes", "the same after it", lambda row: row.available_bytes),
+        number("processes_bytes", "bytes", "memory of all guests' processes", lambda row: row.processes_bytes),
         number(
             "shared_bytes",
             "bytes",
             "memory of daemons that serve several guests",
-            lambda row: row.measured.shared_bytes,
+            lambda row: row.shared_bytes,
         ),
-        shared("reason", lambda row: row.measured.reason),
-        shared("caveat", lambda row: row.caveat),
+        shared("reason", lambda row: row.reason),
+        caveat(lambda row: row.platform),
     ),
 )

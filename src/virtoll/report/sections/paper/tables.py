@@ -5,24 +5,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, count, number, of_task, shared, text
+from virtoll.report.table import Table, caveat, count, number, of_task, shared, text
 from virtoll.stats.papers import PaperRow
 
 
 @dataclass(frozen=True)
 class Summarised:
-    """A cell in the paper's words, the summary's name, and the platform's caveat."""
+    """A cell in the paper's words, and the summary's name."""
 
     row: PaperRow
     method: str
-    caveat: str | None
 
 
 def _summarised(source: ReportInput) -> Iterable[Summarised] | None:
     analysis, method = source.analysis, source.analysis.paper_method
     if method is None:
         return None
-    return (Summarised(row, method.name, analysis.caveats.get(row.platform)) for row in analysis.paper.rows)
+    return (Summarised(row, method.name) for row in analysis.paper.rows)
 
 
 PAPER_SUMMARY: Final = Table[Summarised](
@@ -41,6 +40,6 @@ PAPER_SUMMARY: Final = Table[Summarised](
         number("share_of_baseline", "share", "of the baseline's performance", lambda cell: cell.row.share),
         number("share_low", "share", "the low end of the share", lambda cell: cell.row.share_low),
         number("share_high", "share", "the high end of it", lambda cell: cell.row.share_high),
-        shared("caveat", lambda cell: cell.caveat),
+        caveat(lambda cell: cell.row.platform),
     ),
 )

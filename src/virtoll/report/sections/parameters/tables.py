@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, number, shared, text
+from virtoll.report.table import Table, caveat, number, shared, text
 from virtoll.stats.intervals import Interval
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
 from virtoll.stats.summaries import CellSummary
@@ -13,12 +13,11 @@ from virtoll.stats.summaries import CellSummary
 
 @dataclass(frozen=True)
 class PointRow:
-    """A platform at a value of a panel's parameter, and why its numbers are no measurements of speed."""
+    """A platform at a value of a panel's parameter."""
 
     panel: OverParameter
     platform: str
     point: ParameterPoint
-    caveat: str | None
 
     @property
     def cell(self) -> CellSummary | None:
@@ -32,11 +31,10 @@ class PointRow:
 
 
 def _rows(source: ReportInput) -> Iterator[PointRow]:
-    caveats = source.analysis.caveats
     for panel in source.analysis.over_parameters:
         for curve in panel.curves:
             for point in curve.points:
-                yield PointRow(panel, curve.platform, point, caveats.get(curve.platform))
+                yield PointRow(panel, curve.platform, point)
 
 
 POINTS: Final = Table[PointRow](
@@ -67,6 +65,6 @@ POINTS: Final = Table[PointRow](
             "the confidence that the interval really has",
             lambda row: row.interval and row.interval.coverage,
         ),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.platform),
     ),
 )
