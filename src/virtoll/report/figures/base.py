@@ -33,7 +33,7 @@ class FigureSpec:
     title: str
     caption: Callable[[Analysis], str]
     draw: Callable[[Analysis, Width], Specification]
-    why_not: Callable[[Analysis], str | None]
+    why_not: Callable[[Analysis], str | None] = lambda _: None
     in_a_column: Callable[[Analysis], bool] = lambda _: False
     stacks: bool = False
 
@@ -47,10 +47,6 @@ class FigureSeries:
 
     title: str
     parts: Callable[[ReportInput], Mapping[str, FigureSpec]]
-
-
-def drawn_always(_: Analysis) -> None:
-    """The `why_not` of a part of a series."""
 
 
 def drawn_in_a_column(_: Analysis) -> bool:

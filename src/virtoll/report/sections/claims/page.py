@@ -23,26 +23,9 @@ OUTCOME_CLASS = {
     Outcome.NOT_DECIDED: "warn",
     Outcome.NOT_MEASURED: "missing",
 }
+Tests = tuple[tuple[str, str, tuple[str, ...]], ...]
 _TIMES_BELOW = 0.1  # a share that is better said as so many times slower
 _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
-
-
-@dataclass(frozen=True)
-class ClaimView:
-    """One claim of the ledger as the page and the terminal print it: `tests` are (outcome, what it says, findings).
-
-    `workloads`: what its tests are of.
-    """
-
-    id: str
-    says: str
-    source: str
-    quotation: str
-    note: str
-    outcome: str
-    kind: str
-    tests: tuple[tuple[str, str, tuple[str, ...]], ...]
-    workloads: tuple[str, ...]
 
 
 def counts_line(ledger: Sequence[Judged]) -> str:
@@ -77,20 +60,28 @@ def claims_values(source: ReportInput) -> dict[str, Any] | None:
     }
 
 
+@dataclass(frozen=True)
+class ClaimView:
+    """A claim as the page prints it: `tests` are (outcome, what it says, findings), and `workloads` those of its tests.
+
+    Of several runs, `runs` are (run, its outcome, its tests), and `error` is the chance to be wrong.
+    """
+
+    claim: Claim
+    source: str
+    outcome: Outcome
+    kind: str
+    tests: Tests
+    workloads: tuple[str, ...]
+    runs: tuple[tuple[str, Outcome, Tests], ...] = ()
+    error: str = ""
+
+
 def view(judged: Judged) -> ClaimView:
     """A claim in words, with the findings that its outcome rests on."""
-    claim = judged.claim
-    return ClaimView(
-        id=claim.id,
-        says=claim.says,
-        source=source_words(claim),
-        quotation=claim.quotation,
-        note=claim.note,
-        outcome=str(judged.outcome),
-        kind=OUTCOME_CLASS[judged.outcome],
-        tests=tuple((str(tested.outcome), _test_words(tested), _shown(tested)) for tested in judged.tests),
-        workloads=workloads_of(judged.claim),
-    )
+    claim, outcome = judged.claim, judged.outcome
+    tests = tuple((str(tested.outcome), _test_words(tested), _shown(tested)) for tested in judged.tests)
+    return ClaimView(claim, source_words(claim), outcome, OUTCOME_CLASS[outcome], tests, workloads_of(claim))
 
 
 def workloads_of(claim: Claim) -> tuple[str, ...]:
@@ -190,10 +181,10 @@ def claims_lines(ledger: Sequence[Judged]) -> list[str]:
     for judged in ledger:
         if judged.outcome is Outcome.NOT_MEASURED:
             continue
-        shown = view(judged)
-        lines += [f"{shown.id} {shown.outcome}: {shown.says}", f"    {shown.source}"]
-        for outcome, says, findings in shown.tests:
-            lines += [f"  {outcome}: {says}", *(f"    {finding}" for finding in findings)]
+        claim = judged.claim
+        lines += [f"{claim.id} {judged.outcome}: {claim.says}", f"    {source_words(claim)}"]
+        for tested in judged.tests:
+            lines += [f"  {tested.outcome}: {_test_words(tested)}", *(f"    {finding}" for finding in _shown(tested))]
     missing: dict[str, list[str]] = {}
     for judged in ledger:
         if judged.outcome is Outcome.NOT_MEASURED:

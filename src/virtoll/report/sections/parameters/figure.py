@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import legends
-from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, coverage_text, drawn_always, said_cell
+from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, coverage_text, said_cell
 from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel, upright_room, where_room
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.style import COUNTS, Specification, Width, nice_log_ticks, pixels
@@ -224,7 +224,6 @@ def parts(source: ReportInput) -> dict[str, FigureSpec]:
             f"{workload} over {words.parameter_axis(parameter)}",
             functools.partial(caption, panels=of_parameter),
             functools.partial(draw, panels=of_parameter),
-            drawn_always,
         )
         for (workload, parameter), of_parameter in groups.items()
     }

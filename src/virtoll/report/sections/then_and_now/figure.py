@@ -10,7 +10,7 @@ from typing import Any, Final
 from virtoll.claims.then_and_now import Beside, Now
 from virtoll.reference.published import Study
 from virtoll.report.figures import legends, markers
-from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, drawn_always
+from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text
 from virtoll.report.figures.caveats import SIGN
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import SAID, figure, labels_of, layer, number, panels, rule_through, text_width
@@ -64,7 +64,6 @@ def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
                 f"{TITLE}: {_short(study)}",
                 partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
-                drawn_always,
             )
     return figures
 
