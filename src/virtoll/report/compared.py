@@ -15,7 +15,7 @@ from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.compared_table import compared_table
 from virtoll.report.exchange.comment import comment_heads, comment_row, comment_text
-from virtoll.report.gate import GateView, measured_words
+from virtoll.report.gate import GateView
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.between_runs import Between, Sample
 from virtoll.stats.changes import Change
@@ -278,7 +278,7 @@ def _markdown_of(compared: Compared) -> Iterator[str]:
         if open_checks:
             yield from ("", *comment_heads(["outcome", "measured", "why"]))
             for check in open_checks:
-                yield comment_row([check.outcome, measured_words(check), "; ".join(check.rest)])
+                yield comment_row([check.outcome, check.measured, "; ".join(check.rest)])
     different = [comparison for comparison in compared.between.comparisons if comparison.verdict in DIFFERENT]
     rest = [
         comparison

@@ -31,6 +31,11 @@ class CheckView:
     value: str
     rest: tuple[str, ...]
 
+    @property
+    def measured(self) -> str:
+        """'netns, Super Pi 16384 digits: 2.00x (1.98 to 2.03x) in 5 blocks'."""
+        return ": ".join(filter(None, (f"{self.platform}, {self.task}", self.value)))
+
 
 @dataclass(frozen=True)
 class GateView:
@@ -58,14 +63,9 @@ def gate_lines(view: GateView) -> list[str]:
     """The outcome of each threshold, with what was measured, why it cannot be told, and what would tell."""
     lines = [view.words]
     for check in view.checks:
-        lines += [f"  {check.outcome}: {check.threshold}", f"    {measured_words(check)}"]
+        lines += [f"  {check.outcome}: {check.threshold}", f"    {check.measured}"]
         lines += [f"    {line}" for line in check.rest]
     return [*lines, *(f"  cannot tell: {doubt}" for doubt in view.doubts)]
-
-
-def measured_words(check: CheckView) -> str:
-    """'netns, Super Pi 16384 digits: 2.00x (1.98 to 2.03x) in 5 blocks'."""
-    return ": ".join(filter(None, (f"{check.platform}, {check.task}", check.value)))
 
 
 def gate_view(judged: Gate) -> GateView:

@@ -20,10 +20,7 @@ class ChangeView:
     `where`: where else it may be, empty where that is certain. `kind`: a class of the page's, by the direction.
     """
 
-    platform: str
-    task: str
-    workload: str
-    of: Kind
+    series: Series
     size: str
     interval: str
     levels: str
@@ -33,9 +30,10 @@ class ChangeView:
     @property
     def line(self) -> str:
         """All of it."""
-        kind = ", own value" if self.of is Kind.OWN else ""
+        kind = ", own value" if self.series.of.kind is Kind.OWN else ""
         where = f"; {self.where}" if self.where else ""
-        return f"{self.platform}, {self.task}{kind}: {self.size} ({self.interval}), {self.levels}{where}"
+        lead = f"{self.series.of.platform}, {self.series.task.label}{kind}"
+        return f"{lead}: {self.size} ({self.interval}), {self.levels}{where}"
 
 
 @dataclass(frozen=True)
@@ -103,10 +101,7 @@ def _change(history: History, series: Series, change: SeriesChange) -> ChangeVie
     if (change.earliest, change.latest) != (change.before, change.after):
         where = f"it may be anywhere from {history.runs[change.earliest].name} to {history.runs[change.latest].name}"
     return ChangeView(
-        platform=series.of.platform,
-        task=series.task.label,
-        workload=series.of.workload,
-        of=series.of.kind,
+        series,
         size=words.factor(change.factor),
         interval=_interval(change),
         levels=f"{before} -> {after}",
