@@ -84,8 +84,8 @@ def all_advice_lines(advice: Advice) -> list[str]:
 
 
 def _family(advice: Advice) -> str:
-    intervals = "1 interval" if advice.family == 1 else f"{advice.family} intervals"
-    return f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run"
+    intervals, blocks = words.counted(advice.family, "interval"), words.counted(advice.blocks, "block")
+    return f"{intervals} of 95 % taken together; {blocks} in the run"
 
 
 def advice_view(advice: Advice, experiments: Sequence[AnsweringExperiment]) -> AdviceView:
@@ -203,14 +203,16 @@ def _evidence(finding: Finding, caveat: str | None) -> str:
     value = "" if finding.value is None else f"{_value(finding.value, finding.unit)} {relation} "
     where = f", {finding.under}" if finding.under else ""
     bound = "" if finding.bound.startswith("router") else f" ({finding.bound})"
-    rests_on = ([_counted(finding.blocks, "block")] if finding.blocks else []) + [_counted(finding.trials, "trial")]
-    text = f"{value}{finding.task}{bound}{where}; {', '.join(rests_on)}"
+    rests_on = words.counted(finding.trials, "trial")
+    if finding.blocks:
+        rests_on = f"{words.counted(finding.blocks, 'block')}, {rests_on}"
+    text = f"{value}{finding.task}{bound}{where}; {rests_on}"
     fit = _fit(finding.fit) if finding.fit is not None else ""
     more = [finding.note, *((fit, finding.reason) if finding.value is not None else (finding.reason, fit))]
     if finding.caveat and finding.caveat != caveat:
         more.append(finding.caveat)
     if finding.more_blocks is not None:
-        more.append(f"{_counted(finding.more_blocks, 'block')} more would decide it, were the estimate the truth")
+        more.append(f"{words.counted(finding.more_blocks, 'block')} more would decide it, were the estimate the truth")
     return "; ".join(filter(None, (text, *more)))
 
 
@@ -257,9 +259,9 @@ def _guests(guests: Guests) -> str:
     measured = f"measured with {_listed(str(step.guests) for step in guests.steps)}"
     parts = []
     if guests.at_least is not None:
-        parts.append(f"at least {_counted(guests.at_least, 'guest')} at once, each of them")
+        parts.append(f"at least {words.counted(guests.at_least, 'guest')} at once, each of them")
     if guests.not_with is not None:
-        parts.append(f"not {_counted(guests.not_with, 'guest')}")
+        parts.append(f"not {words.counted(guests.not_with, 'guest')}")
     if guests.by_model is not None:
         where = ", which is beyond what was measured" if guests.beyond else ""
         parts.append(f"{guests.by_model} by the model{where}")
@@ -269,10 +271,6 @@ def _guests(guests: Guests) -> str:
     more = [f"each takes {units.size(round(guests.taken_bytes))} of the host's memory"] if guests.taken_bytes else []
     more += [_fit(guests.fit)] if guests.fit is not None else []
     return "; ".join([*parts, measured, *more])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(words: Iterable[str]) -> str:

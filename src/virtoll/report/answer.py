@@ -230,4 +230,4 @@ def _named(undecided: Remaining) -> str:
 def _more(blocks: int, seconds: float | None, unit: str) -> str:
     """'4 more blocks (12 min)', '1 more host'."""
     time = "" if seconds is None else f" ({units.time_to_come(blocks * seconds)})"
-    return f"{blocks} more {unit}{'' if blocks == 1 else 's'}{time}"
+    return f"{words.counted(blocks, f'more {unit}')}{time}"

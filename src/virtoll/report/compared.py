@@ -100,8 +100,7 @@ class Compared:
             return "Nothing that both have can be compared."
         counts = [(verdict, sum(comparison.verdict is verdict for comparison in comparisons)) for verdict in _COUNTED]
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
-        noun = "comparison" if len(comparisons) == 1 else "comparisons"
-        return f"{len(comparisons)} {noun} of primary metrics: {verdicts}."
+        return f"{words.counted(len(comparisons), 'comparison')} of primary metrics: {verdicts}."
 
 
 def _run_words(analysis: Analysis) -> str:
@@ -172,7 +171,7 @@ def notes(compared: Compared) -> list[str]:
     size = sum(comparison.p_value is not None and comparison.task.metric.primary for comparison in between.comparisons)
     if size:
         sentences.append(
-            f"Verdicts are corrected (Holm) over {size} comparison{'' if size == 1 else 's'} of primary metrics; the "
+            f"Verdicts are corrected (Holm) over {words.counted(size, 'comparison')} of primary metrics; the "
             f"chance that any difference among them is false is at most {words.amount(between.level)}."
         )
     return sentences

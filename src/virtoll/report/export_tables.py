@@ -217,7 +217,7 @@ def _share_notes(analysis: Analysis, of: str) -> Iterable[str]:
 def _corrected(family: int) -> str:
     """For how many comparisons, in a scenario with a family of its own."""
     return (
-        f"Verdicts are corrected (Holm) over {family} comparison{'' if family == 1 else 's'} of primary metrics."
+        f"Verdicts are corrected (Holm) over {words.counted(family, 'comparison')} of primary metrics."
         if family
         else ""
     )

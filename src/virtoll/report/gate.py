@@ -97,7 +97,7 @@ def _value(check: Check) -> str:
     ends = (check.low, check.high) if check.low is not None and check.high is not None else None
     between = "" if ends is None else f" ({words.outward(*ends, check.unit)})"
     value = units.estimate(check.estimate, ends, check.unit)
-    return f"{value}{between} in {check.blocks} block{'' if check.blocks == 1 else 's'}"
+    return f"{value}{between} in {words.counted(check.blocks, 'block')}"
 
 
 def _rest(check: Check) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _rest(check: Check) -> Iterator[str]:
     if check.reason:
         yield check.reason
     if check.more_blocks is not None:
-        blocks = f"{check.more_blocks} more block{'' if check.more_blocks == 1 else 's'}"
+        blocks = words.counted(check.more_blocks, "more block")
         yield f"by this run's noise, {blocks} would decide it"
 
 

@@ -161,8 +161,8 @@ def family_line(analysis: Analysis) -> str:
         return ""
     rest = f", and over {analysis.second_family} of the others" if analysis.second_family else ""
     return (
-        f"{words.blocks_words(analysis)}. Verdicts are corrected (Holm) over {analysis.family} comparison"
-        f"{'' if analysis.family == 1 else 's'} of primary metrics{rest}. The chance that any "
+        f"{words.blocks_words(analysis)}. Verdicts are corrected (Holm) over "
+        f"{words.counted(analysis.family, 'comparison')} of primary metrics{rest}. The chance that any "
         f"difference of a family is false is at most {words.amount(analysis.level)}."
     )
 
@@ -246,7 +246,7 @@ def host_words(analysis: Analysis) -> str:
     hosts = len(analysis.across_hosts.hosts)
     facts = (
         host.get("cpu_model"),
-        f"{cpus} CPU{'' if cpus == 1 else 's'}" if cpus else None,
+        words.counted(cpus, "CPU") if cpus else None,
         host.get("os"),
         f"Linux {kernel}" if kernel else None,
         f"{hosts} such hosts" if hosts > 1 else None,

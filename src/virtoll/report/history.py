@@ -55,7 +55,7 @@ def lead(history: History, gathered: Gathered) -> str:
     """What was looked at, in one sentence."""
     first, last, count = history.runs[0], history.runs[-1], len(history.runs)
     span = f", {moment(first)[:10]} to {moment(last)[:10]}" if count > 1 else ""
-    runs = f"{count} run{'' if count == 1 else 's'} of one host{span}"
+    runs = f"{words.counted(count, 'run')} of one host{span}"
     return f"{gathered.experiment}: {runs}; {_series(len(history.series))}"
 
 
@@ -64,7 +64,7 @@ def outcome(history: History) -> str:
     changes = sum(len(series.changes or ()) for series in history.series)
     if not any(series.changes is not None for series in history.series):
         return "not known whether anything changed: no series has enough runs"
-    count = "no change" if not changes else "1 change" if changes == 1 else f"{changes} changes"
+    count = words.counted(changes, "change") if changes else "no change"
     percent = f"{100 * history.level:g} %"
     return f"{count}; by chance alone any is told in at most {percent} of histories, for each kind of series"
 
@@ -134,9 +134,8 @@ def series_level(series: Series) -> str:
 def series_outcome(series: Series) -> str:
     """What was found of one: 'no change', '2 changes', 'not known: 4 runs, 14 needed'."""
     if series.changes is None:
-        return f"not known: {len(series.runs)} run{'' if len(series.runs) == 1 else 's'}, {series.needed} needed"
-    count = len(series.changes)
-    return "no change" if not count else f"{count} change{'' if count == 1 else 's'}"
+        return f"not known: {words.counted(len(series.runs), 'run')}, {series.needed} needed"
+    return words.counted(len(series.changes), "change") if series.changes else "no change"
 
 
 def remarks(history: History, gathered: Gathered) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import yaml
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.runfolder.yaml_file import load_yaml
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
@@ -46,7 +47,7 @@ def host_sentences(analysis: Analysis) -> Iterator[str]:
     host: dict[str, Any] = analysis.data.manifest.host
     cpu, cpus, memory = host.get("cpu_model"), host.get("cpus"), host.get("memory_bytes")
     yield f"The host's CPU was {cpu}." if cpu else "The host's CPU is not recorded."
-    parts = [f"{cpus} CPUs" if cpus != 1 else "1 CPU"] if cpus else []
+    parts = [words.counted(cpus, "CPU")] if cpus else []
     parts += [f"{units.size(memory)} of memory"] if memory else []
     if parts:
         yield f"It had {joined(parts)}."
@@ -164,7 +165,7 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
         memory = joined([units.size(size) for size in sorted({point.memory_bytes for point in points})])
         yield f"Virtual CPUs of each were {cpus}, its memory {memory}."
     elif guest.get("vcpus") and guest.get("memory_bytes"):
-        cpus = "1 virtual CPU" if guest["vcpus"] == 1 else f"{guest['vcpus']} virtual CPUs"
+        cpus = words.counted(guest["vcpus"], "virtual CPU")
         yield f"The experiment gives each guest {cpus} and {units.size(guest['memory_bytes'])} of memory."
     sizes = [
         f"{entry.label} {entry.vcpus} virtual CPUs"

@@ -179,7 +179,7 @@ def axis_words(name: str | None) -> str | None:
 def said_mark(part: Part, mark: Mark) -> str:
     """A measured value in words, as a pointer shows it."""
     value = _value(part, mark)
-    texts = [value.main, value.small, f"{mark.blocks} block{'' if mark.blocks == 1 else 's'}", mark.caveat or ""]
+    texts = [value.main, value.small, words.counted(mark.blocks, "block"), mark.caveat or ""]
     place = place_words(part, mark)
     return f"{mark.platform}{f', {place}' if place else ''}, {mark.task}: {', '.join(filter(None, texts))}"
 

@@ -55,12 +55,16 @@ class TableRow:
     cells: tuple[Shown, ...]
 
 
-class OfCell(Protocol):
-    """A row of statistics about a platform and task."""
+class OfPlatform(Protocol):
+    """A row of statistics about a platform."""
 
     @property
     def platform(self) -> str:
         """The platform's label."""
+
+
+class OfCell(OfPlatform, Protocol):
+    """A row of statistics about a platform and task."""
 
     @property
     def task(self) -> Task:
@@ -68,6 +72,12 @@ class OfCell(Protocol):
 
 
 CellRow = TypeVar("CellRow", bound=OfCell)
+
+
+def platforms_of(analysis: Analysis, rows: Iterable[OfPlatform]) -> list[str]:
+    """The platforms of these rows, in the run's order."""
+    there = {row.platform for row in rows}
+    return [platform for platform in analysis.platforms if platform in there]
 
 
 def in_order(analysis: Analysis, rows: Iterable[CellRow]) -> list[CellRow]:

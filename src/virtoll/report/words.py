@@ -277,10 +277,15 @@ def parameter_place(key: str, value: float) -> str:
     return f"{value:g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """'1 block', '5 blocks'."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def blocks_words(analysis: Analysis) -> str:
     """How much was measured: '3 blocks', '3 blocks of 5 rounds', '3 blocks of up to 5 rounds'."""
     counts = analysis.rounds
-    text = f"{analysis.blocks} block{'' if analysis.blocks == 1 else 's'}"
+    text = counted(analysis.blocks, "block")
     if max(counts, default=1) == 1:
         return text
     return f"{text} of {'' if len(counts) == 1 else 'up to '}{max(counts)} rounds"

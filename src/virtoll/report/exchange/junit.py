@@ -100,7 +100,7 @@ def _measured(exchanged: Exchanged) -> Iterable[_Case]:
             else ""
         )
         bound = "at least " if value.lower_bound else ""
-        count = f"{blocks} block{'' if blocks == 1 else 's'}"
+        count = words.counted(blocks, "block")
         yield _Case(
             value.platform,
             name,

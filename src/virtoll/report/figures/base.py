@@ -80,7 +80,7 @@ def said_cell(cell: CellSummary, unit: str) -> str:
     if cell.interval is not None:
         coverage = units.percent(cell.interval.coverage)
         between = f", {coverage} interval {units.between(cell.interval.low, cell.interval.high, unit)}"
-    return f"median {words.estimate(cell.median, cell.interval, unit)}{between}, {blocks_count(cell.blocks)}"
+    return f"median {words.estimate(cell.median, cell.interval, unit)}{between}, {words.counted(cell.blocks, 'block')}"
 
 
 def said_mean(mean: Estimate, unit: str) -> str:
@@ -90,11 +90,6 @@ def said_mean(mean: Estimate, unit: str) -> str:
     between = units.between(mean.interval.low, mean.interval.high, unit)
     value = words.estimate(mean.value, mean.interval, unit)
     return f"mean {value}, {100 * mean.interval.coverage:g} % t interval {between}"
-
-
-def blocks_count(blocks: int) -> str:
-    """'1 block', '5 blocks'."""
-    return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
 def coverage_text(cells: Iterable[CellSummary | Quantity]) -> str:

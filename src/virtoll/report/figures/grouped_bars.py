@@ -19,6 +19,7 @@ from virtoll.report.figures.marks import (
     text_width,
 )
 from virtoll.report.figures.style import MUTED, SIZES, Specification, Width, pixels
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 
@@ -81,8 +82,7 @@ def grouped_bars(
 ) -> Specification:
     """The whole figure: a panel for each title. `upright`: its axis' title; `reference`: a line through all."""
     columns = 1 if len(by_title) == 1 else 2
-    shown = {bar.platform for bars in by_title.values() for bar in bars}
-    platforms = [platform for platform in analysis.platforms if platform in shown]
+    platforms = platforms_of(analysis, (bar for bars in by_title.values() for bar in bars))
     labels, title = text_width("00000", SIZES[width].text) + 8, 1.5 * pixels(SIZES[width].text)
     each = _left(analysis, platforms, panel_width(width, columns, title, each=labels), width, least=labels)
     size = (panel_width(width, columns, title, each=each), round(pixels(_PANEL_POINTS), 1))

@@ -39,7 +39,7 @@ def outcomes_line(outcomes: Sequence[Outcome]) -> str:
         return "There are no claims."
     counts = Counter(outcomes)
     parts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
-    return f"{len(outcomes)} claim{'' if len(outcomes) == 1 else 's'}: {parts}."
+    return f"{words.counted(len(outcomes), 'claim')}: {parts}."
 
 
 def outcomes_shown(outcomes: Iterable[Outcome]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.bars import names_width
 from virtoll.report.figures.base import FigureSpec, drawn_in_a_column
@@ -88,9 +89,8 @@ def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, 
 def _summary(clock: ClockError, row: int, name: str) -> dict[str, Any]:
     ends = {"from": number(-clock.estimate * 1e6), "to": number(clock.estimate * 1e6)}
     upright = {"top": row - _HALF, "bottom": row + _HALF}
-    median, trials = units.parts_per_million(clock.median), len(clock.readings)
-    over = "1 trial" if trials == 1 else f"{trials} trials"
-    sentence = f"{name}: median {median} over {over}, median estimate ±{_size(clock.estimate)}; {clock.words}"
+    median, trials = units.parts_per_million(clock.median), words.counted(len(clock.readings), "trial")
+    sentence = f"{name}: median {median} over {trials}, median estimate ±{_size(clock.estimate)}; {clock.words}"
     return {"median": number(clock.median * 1e6), **ends, **upright, "said": sentence}
 
 

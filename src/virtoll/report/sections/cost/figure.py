@@ -9,6 +9,7 @@ from virtoll.report.figures.choice import chosen_rows, rows_left_out
 from virtoll.report.figures.marks import figure
 from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
@@ -36,7 +37,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     by_task = _rows(analysis)
     tasks = chosen_rows(by_task)
     shown = [comparison for task in tasks for comparison in by_task[task].values()]
-    platforms = [label for label in analysis.platforms if any(comparison.platform == label for comparison in shown)]
+    platforms = platforms_of(analysis, shown)
     panel = SharePanel(
         rows={task.label: by_task[task] for task in tasks},
         platforms=platforms,

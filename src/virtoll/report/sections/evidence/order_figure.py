@@ -19,6 +19,7 @@ from virtoll.report.figures.marks import (
     text_width,
 )
 from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.drift import DRIFT_FROM, OrderedValue
 from virtoll.stats.values import Task
@@ -241,8 +242,7 @@ def _datum(analysis: Analysis, value: OrderedValue) -> dict[str, Any]:
 
 def _entries(analysis: Analysis) -> list[legends.Entry]:
     """Markers without a line, the ring, and what a cross means."""
-    seen = {value.observation.platform for value in analysis.order}
-    shown = [platform for platform in analysis.platforms if platform in seen]
+    shown = platforms_of(analysis, (value.observation for value in analysis.order))
     many = len(analysis.order) > MOST_MARKERS
     entries = [
         replace(entry, line=None, shape="circle" if many else entry.shape)

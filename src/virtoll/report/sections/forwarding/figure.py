@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import legends, markers
-from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, frames_title
+from virtoll.report.figures.base import FigureSpec, blocks_text, frames_title
 from virtoll.report.figures.choice import chosen_panels, panels_left_out
 from virtoll.report.figures.marks import (
     SAID,
@@ -30,6 +31,7 @@ from virtoll.report.figures.style import (
     pixels,
     whole,
 )
+from virtoll.report.rows import platforms_of
 from virtoll.runfolder.frame_shape import WIRE_OVERHEAD_BYTES
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.sweeps import Curve, CurvePoint
@@ -62,9 +64,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         ]
         shape = {"width": wide, "height": round(pixels(_PANEL_POINTS), 1)}
         drawn.append(panel | shape | {"layer": _layers(analysis, limits, *axes)})
-    swept = {curve.platform for curve in analysis.curves}
-    shown = [platform for platform in analysis.platforms if platform in swept]
-    return figure([panels(drawn, columns), *legends.legend(width, legends.of_sweeps(analysis, shown, _DOTTED), left)])
+    entries = legends.of_sweeps(analysis, platforms_of(analysis, analysis.curves), _DOTTED)
+    return figure([panels(drawn, columns), *legends.legend(width, entries, left)])
 
 
 def _axis(limits: tuple[float, float], ticks: list[float], title: str | None, labels: bool = True) -> Specification:
@@ -128,7 +129,7 @@ def _said(point: CurvePoint) -> str:
     return (
         f"{flat}offered {units.frame_rate(point.offered.median)}, forwarded median "
         f"{units.frame_rate(point.forwarded.median)}, blocks {forwarded}, {units.percent(point.loss.median)} lost, "
-        f"{blocks_count(point.blocks)}"
+        f"{words.counted(point.blocks, 'block')}"
     )
 
 

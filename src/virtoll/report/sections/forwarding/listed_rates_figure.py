@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
-from virtoll.report.figures.base import FigureSpec, blocks_count, frames_title, said_mean, t_interval_text
+from virtoll.report.figures.base import FigureSpec, frames_title, said_mean, t_interval_text
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
     SAID,
@@ -18,6 +19,7 @@ from virtoll.report.figures.marks import (
     text_width,
 )
 from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, literal, pixels
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.listed_rates import ListedCurve, ListedPoint
@@ -47,8 +49,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         panel["encoding"]["x"]["axis"]["title"] = "offered, Mbit/s" if place >= len(tasks) - columns else None
         panel["encoding"]["y"]["axis"]["title"] = "forwarded, Mbit/s" if place % columns == 0 else None
         drawn.append(panel)
-    swept = {curve.platform for curve in curves}
-    entries = legends.of_sweeps(analysis, [platform for platform in analysis.platforms if platform in swept], _DOTTED)
+    entries = legends.of_sweeps(analysis, platforms_of(analysis, curves), _DOTTED)
     return figure([panels(drawn, columns), *legends.legend(width, entries, title + labels)])
 
 
@@ -145,7 +146,7 @@ def _said(point: ListedPoint) -> str:
         f"{word} {said_mean(mean, 'Mbit/s')}"
         for word, mean in (("offered", point.offered), ("forwarded", point.forwarded))
     ]
-    return f"{target}, {', '.join(means)}, {blocks_count(point.blocks)}"
+    return f"{target}, {', '.join(means)}, {words.counted(point.blocks, 'block')}"
 
 
 def _reach(curve: ListedCurve) -> float:

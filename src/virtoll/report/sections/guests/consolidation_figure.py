@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.base import FigureSpec, drawn_in_a_column
 from virtoll.report.figures.lines import axis, upright_room
@@ -52,7 +53,7 @@ def _data(analysis: Analysis, consolidation: Consolidation) -> Iterator[dict[str
         if step.processes_bytes is not None:
             made["held"] = number(step.processes_bytes / _MIB)
             parts.append(f"the guests' processes hold {units.size(step.processes_bytes)}")
-        guests = "1 idle guest" if step.guests == 1 else f"{step.guests} idle guests"
+        guests = words.counted(step.guests, "idle guest")
         made["said"] = (
             f"{caveats.name(analysis, consolidation.platform)}, {guests}: {', '.join(parts) or 'nothing was read'}"
         )

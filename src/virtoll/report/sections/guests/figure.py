@@ -7,7 +7,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.bars import names_width
-from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, coverage_text
+from virtoll.report.figures.base import FigureSpec, blocks_text, coverage_text
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
     SAID,
@@ -161,7 +161,7 @@ def _said(part: Quantity, unit: str) -> str:
     if part.interval is not None:
         covered = units.percent(part.interval.coverage)
         between = f", {covered} interval {units.between(part.interval.low, part.interval.high, unit)}"
-    return f"{words.estimate(part.median, part.interval, unit)}{between}, {blocks_count(part.blocks)}"
+    return f"{words.estimate(part.median, part.interval, unit)}{between}, {words.counted(part.blocks, 'block')}"
 
 
 def _offset(domain: Sequence[Any]) -> Specification:
@@ -220,7 +220,7 @@ def _use(analysis: Analysis, use: CpuUse, row: int, within: int) -> dict[str, An
         between = f", {covered} interval {units.between(use.interval.low, use.interval.high, 'times')}"
     used = f"{units.nanoseconds(use.per_unit.median)} a {use.unit}"
     times = words.estimate(ratio, use.interval, "times")
-    sentence = f"{times} {analysis.baseline}'s{between}, {blocks_count(use.per_unit.blocks)}; {used}"
+    sentence = f"{times} {analysis.baseline}'s{between}, {words.counted(use.per_unit.blocks, 'block')}; {used}"
     return made | {
         "value": number(ratio),
         "said": f"{caveats.name(analysis, use.platform)}, {use.task.label}: {sentence}",

@@ -9,7 +9,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.consolidation import Consolidation, Slope
 from virtoll.stats.guests import CpuUse, GuestCost, Quantity
@@ -23,8 +23,7 @@ def guests_values(source: ReportInput) -> dict[str, Any]:
     analysis = source.analysis
     uses = {(use.task, use.platform): use for use in analysis.host_cpu}
     tasks = list(dict.fromkeys(use.task for use in analysis.host_cpu))
-    having = {use.platform for use in analysis.host_cpu}
-    platforms = [platform for platform in analysis.platforms if platform in having]
+    platforms = platforms_of(analysis, analysis.host_cpu)
     names = {name: None for row in analysis.guests for name in row.shared}
     harness = any(row.harness is not None for row in analysis.guests)
     return {

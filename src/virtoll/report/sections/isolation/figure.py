@@ -5,6 +5,7 @@ from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.marks import figure
 from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
@@ -23,7 +24,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     """Shares of the guest alone, on a logarithmic axis that all victims share."""
     shown = _shown(analysis)
     tasks: list[Task] = [task for task in analysis.tasks if any(comparison.task == task for comparison in shown)]
-    platforms = [label for label in analysis.platforms if any(comparison.platform == label for comparison in shown)]
+    platforms = platforms_of(analysis, shown)
     labels = [condition.label for condition in analysis.isolation.conditions]
     measured = {
         task: {label: comparisons for label in labels if (comparisons := _by_platform(shown, task, label))}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, platforms_of, reasons
 from virtoll.report.sections.isolation.routers import routers_values
 from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
@@ -25,8 +25,7 @@ def isolation_values(source: ReportInput) -> dict[str, Any] | None:
     if not isolation.conditions:
         return None
     tasks = isolated_tasks(analysis)
-    having = {comparison.platform for comparison in isolation.comparisons if comparison.share is not None}
-    shown = [platform for platform in analysis.platforms if platform in having]
+    shown = platforms_of(analysis, (row for row in isolation.comparisons if row.share is not None))
     return {
         "platforms": shown,
         "matrices": [_matrix_and_reasons(analysis, task, shown) for task in tasks],
@@ -111,12 +110,8 @@ def isolation_terminal(analysis: Analysis, width: int) -> "list[RenderableType]"
         return []
     shown: list[RenderableType] = []
     for task in (task for task in isolated_tasks(analysis) if task.metric.primary):
-        having = {
-            comparison.platform
-            for comparison in isolation.comparisons
-            if comparison.task == task and comparison.share is not None
-        }
-        platforms = [platform for platform in analysis.platforms if platform in having]
+        having = [row for row in isolation.comparisons if row.task == task and row.share is not None]
+        platforms = platforms_of(analysis, having)
         rows = []
         for condition in isolation.conditions:
             comparisons = [isolation.comparison(platform, task, condition.label) for platform in platforms]

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from virtoll.report.figures.base import FigureSpec, blocks_count, frames_title, said_mean, t_interval_text
+from virtoll.report import words
+from virtoll.report.figures.base import FigureSpec, frames_title, said_mean, t_interval_text
 from virtoll.report.figures.grouped_bars import GroupedBar, grouped_bars
 from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
@@ -25,7 +26,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
 def _bar(router: RouterBeside) -> GroupedBar:
     mean = _of_alone(router.change)
     sentence = f"{frames_title(router.task)}, beside {router.condition.label}: {said_mean(mean, '% of alone')}"
-    sentence += f", {blocks_count(router.blocks)}" + ("" if router.caveat is None else f"; {router.caveat}")
+    sentence += f", {words.counted(router.blocks, 'block')}" + ("" if router.caveat is None else f"; {router.caveat}")
     return GroupedBar(router.platform, router.task.workload, router.task.size.removesuffix(" B"), mean, sentence)
 
 

@@ -17,6 +17,7 @@ from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel,
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.style import COUNTS, Specification, Width, nice_log_ticks, pixels
 from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import platforms_of
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats import cpu_over_parameters
@@ -78,8 +79,7 @@ def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> S
             for panel in line
         ]
         drawn.append({"hconcat": beside, "spacing": 14})
-    seen = {curve.platform for panel in panels for curve in panel.curves}
-    shown = [platform for platform in analysis.platforms if platform in seen]
+    shown = platforms_of(analysis, (curve for panel in panels for curve in panel.curves))
     entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
     return figure([*drawn, *legends.legend(width, entries, left)])
 

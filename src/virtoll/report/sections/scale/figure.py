@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import legends
 from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column
 from virtoll.report.figures.lines import (
@@ -70,7 +71,7 @@ def _entries(analysis: Analysis, rows: Sequence[ScaleRow]) -> list[legends.Entry
     for entry in legends.platforms(analysis, shown):
         for vcpus in widths if len(widths) > 1 else ():
             if any(row.platform == entry.platform and row.point.vcpus == vcpus for row in rows):
-                label = f"{entry.label}, {_vcpus(vcpus)}"
+                label = f"{entry.label}, {words.counted(vcpus, 'vCPU')}"
                 entries.append(replace(entry, label=label, width=widths[vcpus]))
         entries += [] if len(widths) > 1 else [entry]
     return [*entries, *legends.of_caveats(analysis, shown)]
@@ -79,10 +80,6 @@ def _entries(analysis: Analysis, rows: Sequence[ScaleRow]) -> list[legends.Entry
 def _widths(rows: Sequence[ScaleRow]) -> dict[int, float]:
     """How wide a line is, in pixels, by its guests' number of vCPUs."""
     return {vcpus: 1.2 + 0.8 * place for place, vcpus in enumerate(sorted({row.point.vcpus for row in rows}))}
-
-
-def _vcpus(number: int) -> str:
-    return "1 vCPU" if number == 1 else f"{number} vCPUs"
 
 
 def _panel(

@@ -7,7 +7,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.headline import host_line, observer_line
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, platforms_of, reasons
 from virtoll.report.terminal import beginning, matrices, text
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis
@@ -24,8 +24,7 @@ def scale_values(source: ReportInput) -> dict[str, Any] | None:
     at_once = analysis.at_once
     if not at_once.points:
         return None
-    measured = {row.platform for row in at_once.rows}
-    platforms = [platform for platform in analysis.platforms if platform in measured]
+    platforms = platforms_of(analysis, at_once.rows)
     return {
         "platforms": platforms,
         "matrices": [_matrix_and_reasons(analysis, task, platforms) for task in at_once.tasks],
@@ -130,8 +129,7 @@ def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ())
     for task in at_once.tasks:
         if not task.metric.primary:
             continue
-        measured = {row.platform for row in at_once.rows if row.task == task}
-        platforms = [platform for platform in analysis.platforms if platform in measured]
+        platforms = platforms_of(analysis, (row for row in at_once.rows if row.task == task))
         rows = []
         for point in at_once.points:
             scale_rows = [at_once.row(platform, task, point) for platform in platforms]
