@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.cost.tables import COMPARISONS
-from virtoll.report.table import Column, Table, ValueKind, caveat, count, flag, number, of_task, shared
+from virtoll.report.table import Column, Table, ValueKind, caveat, count, flag, number, of_interval, of_task, shared
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
@@ -39,13 +39,12 @@ MEDIANS: Final = Table[Median](
         shared("platform", lambda row: row.platform),
         *of_task(lambda row: row.task),
         shared("median", lambda row: row.cell.median),
-        number(
-            "low",
+        *of_interval(
+            ("low", "high"),
             "`unit`",
             "the low end of the median's order-statistic interval",
-            lambda row: row.cell.interval and row.cell.interval.low,
+            lambda row: row.cell.interval,
         ),
-        number("high", "`unit`", "the high end of it", lambda row: row.cell.interval and row.cell.interval.high),
         number(
             "coverage_share",
             "probability",

@@ -7,7 +7,7 @@ Main types: `Table` and `Column`. The CSV file, the rows for Python and docs/tab
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.report_input import ReportInput
@@ -58,9 +58,9 @@ class Column(Generic[Row]):
 class Table(Generic[Row]):
     """A table: its name is the file's without the ending, and `row` says what a row is, in words.
 
-    `rows`: those of a report; None if it has nothing of the kind, and the table is left out. A table that no report of
-    a run has is without. `columns_of`: a report's columns, if they are not the same in each; `columns` are then what is
-    said of them all.
+    `rows`: those of a report; None if it has nothing of the kind, and the table is left out, as an `optional` one
+    without rows is. A table that no report of a run has is without. `columns_of`: a report's columns, if they are not
+    the same in each; `columns` are then what is said of them all.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Table(Generic[Row]):
     rows: Callable[[ReportInput], Iterable[Row] | None] | None
     columns: tuple[Column[Row], ...]
     columns_of: Callable[[ReportInput], tuple[Column[Row], ...]] | None = None
+    optional: bool = False
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -84,8 +85,10 @@ class Table(Generic[Row]):
         if rows is None:
             return None
         columns = self.columns if self.columns_of is None else self.columns_of(source)
-        header = tuple(column.name for column in columns)
-        return CsvTable(self.name, header, _cells(rows, [column.value_for(source) for column in columns]))
+        cells = _cells(rows, [column.value_for(source) for column in columns])
+        if self.optional and not cells:
+            return None
+        return CsvTable(self.name, tuple(column.name for column in columns), cells)
 
 
 def _cells(rows: Iterable[Row], values: Iterable[Value[Row]]) -> tuple[tuple[Any, ...], ...]:
@@ -129,21 +132,22 @@ def flag(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
     return Column(name, "0 or 1", meaning, ValueKind.ANSWER, value)
 
 
-def of_estimate(
-    names: tuple[str, str, str],
-    unit: str,
-    meanings: tuple[str, str, str],
-    estimate: Callable[[Row], Estimate | None],
+class Ends(Protocol):
+    """An interval; its ends may be infinite."""
+
+    @property
+    def low(self) -> float:
+        """The end below."""
+
+    @property
+    def high(self) -> float:
+        """The end above."""
+
+
+def of_interval(
+    names: tuple[str, str], unit: str, meaning: str, interval: Callable[[Row], Ends | None]
 ) -> tuple[Column[Row], ...]:
-    """Three columns of an estimate: its value and both ends of its interval, which one block has not."""
-
-    def interval(row: Row) -> Interval | None:
-        estimated = estimate(row)
-        return None if estimated is None else estimated.interval
-
-    def value(row: Row) -> float | None:
-        estimated = estimate(row)
-        return None if estimated is None else estimated.value
+    """Two columns of an interval's ends, empty if a row has no interval; `meaning`: of the low end."""
 
     def low(row: Row) -> float | None:
         ends = interval(row)
@@ -153,15 +157,30 @@ def of_estimate(
         ends = interval(row)
         return None if ends is None else ends.high
 
-    columns = zip(names, meanings, (value, low, high), strict=True)
-    return tuple(number(name, unit, meaning, cell) for name, meaning, cell in columns)
+    return number(names[0], unit, meaning, low), number(names[1], unit, "the high end of it", high)
+
+
+def of_estimate(
+    names: tuple[str, str, str], unit: str, meanings: tuple[str, str], estimate: Callable[[Row], Estimate | None]
+) -> tuple[Column[Row], ...]:
+    """Three columns of an estimate: its value and both ends of its interval, which one block has not."""
+
+    def value(row: Row) -> float | None:
+        estimated = estimate(row)
+        return None if estimated is None else estimated.value
+
+    def interval(row: Row) -> Interval | None:
+        estimated = estimate(row)
+        return None if estimated is None else estimated.interval
+
+    return (number(names[0], unit, meanings[0], value), *of_interval(names[1:], unit, meanings[1], interval))
 
 
 def mean(what: str, meaning: str, estimate: Callable[[Row], Estimate | None]) -> tuple[Column[Row], ...]:
     """`of_estimate` of a mean in Mbit/s on the wire."""
     names = (f"{what}_mean_mbit_per_second", f"{what}_low_mbit_per_second", f"{what}_high_mbit_per_second")
     first = f"{meaning}, on the wire: the mean over blocks"
-    return of_estimate(names, "Mbit/s", (first, "the low end of its 95 % t interval", "the high end of it"), estimate)
+    return of_estimate(names, "Mbit/s", (first, "the low end of its 95 % t interval"), estimate)
 
 
 def shared(name: str, value: Value[Row]) -> Column[Row]:

@@ -57,7 +57,7 @@ COUNTERS: Final = Table[CounterRow](
         *of_estimate(
             ("difference_mean", "difference_low", "difference_high"),
             "`unit`",
-            ("what the platform has more", "the low end of its interval; empty: one trial", "the high end of it"),
+            ("what the platform has more", "the low end of its interval; empty: one trial"),
             lambda row: row.counted.difference,
         ),
         shared("trials", lambda row: row.counted.trials),

@@ -30,14 +30,10 @@ class ListedRate:
     point: ListedPoint
 
 
-def _listed_of(source: ReportInput) -> Iterable[ListedRate] | None:
-    curves = source.analysis.listed_rates.curves
-    return [ListedRate(curve, point) for curve in curves for point in curve.points] or None
-
-
-def _pauses_of(source: ReportInput) -> Iterable[PauseCount] | None:
-    analysis = source.analysis
-    return pause_counts(analysis.tasks, analysis.data.trials) or None
+def _listed_of(source: ReportInput) -> Iterable[ListedRate]:
+    for curve in source.analysis.listed_rates.curves:
+        for point in curve.points:
+            yield ListedRate(curve, point)
 
 
 def _frames(name: str, meaning: str, value: Callable[[Row], int | None]) -> Column[Row]:
@@ -136,24 +132,26 @@ LISTED_RATES: Final = Table[ListedRate](
         *mean("forwarded", "what arrived", lambda rate: rate.point.forwarded),
         caveat(lambda rate: rate.curve.platform),
     ),
+    optional=True,
 )
 
 SOURCES: Final = Table[Accumulated](
     "sources",
     "a platform and a number of sources",
-    lambda source: source.analysis.listed_rates.accumulated or None,
+    lambda source: source.analysis.listed_rates.accumulated,
     (
         *_of_sweep(_itself),
         shared("blocks", lambda sweep: sweep.blocks),
         *mean("forwarded_at_most", "the maximum of the sweep", lambda sweep: sweep.rate),
         caveat(lambda sweep: sweep.platform),
     ),
+    optional=True,
 )
 
 PAUSE_FRAMES: Final = Table[PauseCount](
     "pause_frames",
     "an interface and point, where its driver counts pause frames",
-    _pauses_of,
+    lambda source: pause_counts(source.analysis.tasks, source.analysis.data.trials),
     (
         shared("trial", lambda pause: pause.trial),
         shared("block", lambda pause: pause.block + 1),
@@ -170,4 +168,5 @@ PAUSE_FRAMES: Final = Table[PauseCount](
         _frames("sent_frames", "pause frames that it sent", lambda pause: pause.sent_frames),
         caveat(lambda pause: pause.platform),
     ),
+    optional=True,
 )

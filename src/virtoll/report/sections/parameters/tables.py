@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, caveat, number, shared, text
+from virtoll.report.table import Table, caveat, number, of_interval, shared, text
 from virtoll.stats.intervals import Interval
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
 from virtoll.stats.summaries import CellSummary
@@ -40,7 +40,7 @@ def _rows(source: ReportInput) -> Iterator[PointRow]:
 POINTS: Final = Table[PointRow](
     "curves",
     "a platform and a value of a numeric parameter, where there are three or more",
-    lambda source: _rows(source) if source.analysis.over_parameters else None,
+    _rows,
     (
         shared("platform", lambda row: row.platform),
         shared("workload", lambda row: row.panel.metric.workload),
@@ -52,13 +52,12 @@ POINTS: Final = Table[PointRow](
         shared("condition", lambda row: row.panel.condition),
         shared("blocks", lambda row: row.cell.blocks if row.cell else 0),
         shared("median", lambda row: row.cell and row.cell.median),
-        number(
-            "low",
+        *of_interval(
+            ("low", "high"),
             "`unit`",
             "the low end of the median's order-statistic interval",
-            lambda row: row.interval and row.interval.low,
+            lambda row: row.interval,
         ),
-        number("high", "`unit`", "the high end of it", lambda row: row.interval and row.interval.high),
         number(
             "coverage",
             "share",
@@ -67,4 +66,5 @@ POINTS: Final = Table[PointRow](
         ),
         caveat(lambda row: row.platform),
     ),
+    optional=True,
 )

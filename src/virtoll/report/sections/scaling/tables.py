@@ -2,19 +2,13 @@
 
 from typing import Final
 
-from virtoll.report.report_input import ReportInput
 from virtoll.report.table import Table, caveat, count, number, shared, text
 from virtoll.stats.scaling import Step
-
-
-def _steps(source: ReportInput) -> list[Step] | None:
-    return [step for scaling in source.analysis.scalings for step in scaling.steps] or None
-
 
 SIZES: Final = Table[Step](
     "scaling",
     "a platform and a size of what a router has to hold: routes, routers, transmitters",
-    _steps,
+    lambda source: [step for scaling in source.analysis.scalings for step in scaling.steps],
     (
         shared("platform", lambda row: row.platform),
         text("factor", "what has sizes", lambda row: row.factor),
@@ -41,4 +35,5 @@ SIZES: Final = Table[Step](
         shared("jain", lambda row: row.jain),
         caveat(lambda row: row.platform),
     ),
+    optional=True,
 )
