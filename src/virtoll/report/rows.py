@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
+from virtoll import units
 from virtoll.report import words
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
@@ -45,6 +46,16 @@ UNKNOWN: Final = Shown("–", kind="missing")
 def known(value: Known | None, text: Callable[[Known], str], small: str = "") -> Shown:
     """A value in words; `UNKNOWN` if there is none."""
     return UNKNOWN if value is None else Shown(text(value), small)
+
+
+def or_dash(value: Known | None, text: Callable[[Known], str], small: str = "", kind: str = "") -> Shown:
+    """The same with a plain dash."""
+    return Shown("–") if value is None else Shown(text(value), small, kind)
+
+
+def factor(value: float) -> str:
+    """'2.3 ×'."""
+    return f"{units.significant(value)} ×"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,17 @@ from typing import Any
 from virtoll.report import words
 from virtoll.report.figures import caveats, markers
 from virtoll.report.figures.marks import layer, text_width
-from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels, platform_styles
+from virtoll.report.figures.style import (
+    INK,
+    MUTED,
+    PAPER,
+    SIZES,
+    PlatformStyle,
+    Specification,
+    Width,
+    pixels,
+    platform_styles,
+)
 from virtoll.stats.analysis import Analysis
 
 _HANDLE, _GAP = 20.0, 16.0  # pixels: of a sample's line, and between two columns
@@ -35,18 +45,13 @@ class Entry:
 def platforms(analysis: Analysis, shown: Sequence[str]) -> list[Entry]:
     """Each platform's line and marker."""
     styles = platform_styles(analysis.platforms)
-    return [
-        Entry(
-            caveats.name(analysis, platform),
-            platform=platform,
-            line=styles[platform].paint,
-            dash=styles[platform].dash,
-            shape=markers.shape(styles[platform].marker),
-            fill=styles[platform].paint,
-            stroke=styles[platform].paint,
-        )
-        for platform in shown
-    ]
+    return [of_style(caveats.name(analysis, platform), platform, styles[platform]) for platform in shown]
+
+
+def of_style(label: str, platform: str, style: PlatformStyle) -> Entry:
+    """A platform's line and marker."""
+    paint, shape = style.paint, markers.shape(style.marker)
+    return Entry(label, platform, line=paint, dash=style.dash, shape=shape, fill=paint, stroke=paint)
 
 
 def verdicts(analysis: Analysis) -> list[Entry]:

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from virtoll import units
 from virtoll.claims.model import Scalar
@@ -27,6 +27,7 @@ from virtoll.report.figures.marks import (
     figure,
     layer,
     number,
+    of_styles,
     on_paper,
     panel_width,
     panels,
@@ -68,16 +69,6 @@ class _Look:
     data: PartData
     styles: Mapping[str, PlatformStyle]
     scale: _Scale
-
-    def by_platform(self, kind: Literal["paint", "dash", "shape"] = "paint") -> Specification:
-        """A channel's definition; it has no legend of Vega-Lite's."""
-        values: Mapping[str, list[Any]] = {
-            "paint": [style.paint for style in self.styles.values()],
-            "dash": [list(style.dash) for style in self.styles.values()],
-            "shape": [markers.shape(style.marker) for style in self.styles.values()],
-        }
-        scale = {"domain": list(self.styles), "range": values[kind]}
-        return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
 
     def upright(self) -> Specification:
         """The upright channel without its field."""
@@ -237,7 +228,7 @@ def _shown(layers: Iterable[tuple[str, Specification]], data: Sequence[Mapping[s
 
 def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tuple[str, Specification]]:
     """Each with the field without which it shows nothing."""
-    upright, paint = look.upright(), look.by_platform()
+    upright, paint = look.upright(), of_styles(look.styles)
     place: Specification = {"x": {"field": "slot", **across}}
     at = place | {"y": {"field": "value", **upright}}
     bar: Specification = {"type": "bar", "orient": "vertical", "size": size}
@@ -327,11 +318,11 @@ def _places(look: _Look, places: Sequence[float]) -> Specification:
 
 def _line_layers(look: _Look, across: Specification) -> Iterator[tuple[str, Specification]]:
     """Each with the field without which it shows nothing."""
-    upright, paint = look.upright(), look.by_platform()
+    upright, paint = look.upright(), of_styles(look.styles)
     at: Specification = {"x": {"field": "place", **across}, "y": {"field": "value", **upright}}
     whisker = at | {"y": {"field": "from", **upright}, "y2": {"field": "to"}, "stroke": paint}
-    line = at | {"stroke": paint, "strokeDash": look.by_platform("dash")}
-    point = at | {"fill": paint, "shape": look.by_platform("shape"), "tooltip": SAID}
+    line = at | {"stroke": paint, "strokeDash": of_styles(look.styles, "dash")}
+    point = at | {"fill": paint, "shape": of_styles(look.styles, "shape"), "tooltip": SAID}
     ring: Specification = {"type": "point", "shape": "circle", "size": markers.area(6), "fill": PAPER, "stroke": INK}
     name: Specification = {"type": "text", "align": "right", "baseline": "bottom", "dx": 4, "dy": -6}
     then = at | {"y": {"field": "then", **upright}}
@@ -379,29 +370,16 @@ def _entries(look: _Look, panel_data: Sequence[PanelData], *, lines: bool) -> li
     """The measured platforms, what is the paper's, and what a dashed outline means."""
     marks = [mark for panel in panel_data for mark in panel.marks]
     marked = {mark.platform: mark.caveat for mark in marks if mark.caveat}
-    entries = [
-        legends.Entry(
-            f"now: {platform} {SIGN}" if platform in marked else f"now: {platform}",
-            platform=platform,
-            line=look.styles[platform].paint if lines else None,
-            dash=look.styles[platform].dash,
-            shape=markers.shape(look.styles[platform].marker) if lines else markers.BOX,
-            fill=look.styles[platform].paint,
-            stroke=look.styles[platform].paint,
-            points=4.5 if lines else 8,
-        )
-        for platform in dict.fromkeys(mark.platform for mark in marks)
-    ]
+    entries = []
+    for platform in dict.fromkeys(mark.platform for mark in marks):
+        label = f"now: {platform} {SIGN}" if platform in marked else f"now: {platform}"
+        entry = legends.of_style(label, platform, look.styles[platform])
+        entries.append(entry if lines else replace(entry, line=None, shape=markers.BOX, points=8))
     if any(panel.printed for panel in panel_data):
         shape, points = ("circle", 6) if lines else (markers.BOX, 8)
         entries.append(legends.Entry("then: the paper's, named", shape=shape, fill=PAPER, stroke=INK, points=points))
-    return [
-        *entries,
-        *(
-            legends.Entry(f"{SIGN}  {caveat}", shape=markers.BOX, fill=PAPER, stroke=MUTED, points=8)
-            for caveat in dict.fromkeys(marked.values())
-        ),
-    ]
+    sign = legends.Entry("", shape=markers.BOX, fill=PAPER, stroke=MUTED, points=8)
+    return entries + [replace(sign, label=f"{SIGN}  {caveat}") for caveat in dict.fromkeys(marked.values())]
 
 
 def caption(parts: Sequence[PartData]) -> str:

@@ -22,9 +22,11 @@ from virtoll.report.figures.marks import (
 from virtoll.report.figures.style import BAND, GRID, MUTED, PAPER, SIZES, Specification, Width, nice_log_ticks, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
+from virtoll.stats.values import Task
 
 _LETTERS_IN_A_COLUMN = 22  # of a row's name, which takes what is left of the axis
 _TICKS_IN_A_COLUMN = 5
+ROOMY = 20  # rows
 _SAMPLE_POINTS = 4.6
 _DIFFERENT, _ALIKE, _OPEN = "different", "alike", "open"
 
@@ -46,6 +48,19 @@ class SharePanel:
     axis: str = ""
     edge: frozenset[str] = frozenset()
     bound: frozenset[tuple[str, str]] = frozenset()
+
+
+def rows_of(tasks: Sequence[Task], shown: Iterable[Comparison]) -> dict[Task, dict[str, Comparison]]:
+    """The comparisons of each task, in the order of these, by platform."""
+    by_task: dict[Task, dict[str, Comparison]] = {}
+    for comparison in shown:
+        by_task.setdefault(comparison.task, {})[comparison.platform] = comparison
+    return {task: by_task[task] for task in tasks if task in by_task}
+
+
+def line_points(rows: int) -> float:
+    """From one line to the next: of more rows they move together, so that two of them can still be seen at once."""
+    return 9.0 if rows <= ROOMY else 5.4
 
 
 def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float, float]:

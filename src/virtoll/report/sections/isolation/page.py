@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, platforms_of, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, or_dash, platforms_of, reasons
 from virtoll.report.sections.isolation.routers import routers_values
 from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
@@ -57,7 +57,7 @@ def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableR
 
     def alone(platform: str) -> Shown:
         cell = isolation.cells.get((platform, task, ALONE))
-        return Shown("–") if cell is None else Shown(units.value(cell.median, task.metric.unit), "median")
+        return or_dash(cell, lambda there: units.value(there.median, task.metric.unit), "median")
 
     rows = [TableRow(ALONE, tuple(map(alone, platforms)))]
     for condition in isolation.conditions:
@@ -78,26 +78,14 @@ def control_line(analysis: Analysis) -> str:
 
 
 def _use_row(use: LoadUse) -> TableRow:
-    def rate(value: float | None) -> Shown:
-        return Shown("–") if value is None else Shown(units.frame_rate(value))
-
-    def share(value: float | None) -> Shown:
-        return Shown("–") if value is None else Shown(units.percent(value))
-
-    cpus = Shown("–") if use.cpus is None else Shown(units.significant(use.cpus, 2))
+    rates = (use.maximum, use.asked, use.offered, use.forwarded)
     return TableRow(
         use.platform,
         (
-            Shown(use.task.work, kind="text"),
-            Shown(use.condition, kind="text"),
-            Shown(use.neighbour, kind="text"),
-            rate(use.maximum),
-            rate(use.asked),
-            rate(use.offered),
-            rate(use.forwarded),
-            share(use.lost_share),
-            share(use.skipped_share),
-            cpus,
+            *(Shown(text, kind="text") for text in (use.task.work, use.condition, use.neighbour)),
+            *(or_dash(rate, units.frame_rate) for rate in rates),
+            *(or_dash(share, units.percent) for share in (use.lost_share, use.skipped_share)),
+            or_dash(use.cpus, lambda cpus: units.significant(cpus, 2)),
             Shown(str(use.trials)),
         ),
     )

@@ -139,19 +139,9 @@ def _panel(
     up = axis(limits, textwrap.wrap(named, 26) if first else None, scale=scale, ticks=ticks, labelled=first)
     up["axis"] |= {} if ticks is not None and upright.low < _SMALL else COUNTS
     up["axis"] |= {"tickCount": 5}
-    parts = {curve.platform: [_point(panel, point, upright) for point in curve.points] for curve in panel.curves}
-    return line_panel(
-        analysis,
-        LinePanel(
-            title=title,
-            workload=panel.metric.workload,
-            lines=parts,
-            across=_across(panel, size[0]),
-            upright=up,
-            limits=limits,
-            size=size,
-        ),
-    )
+    lines = {curve.platform: [_point(panel, point, upright) for point in curve.points] for curve in panel.curves}
+    across = _across(panel, size[0])
+    return line_panel(analysis, LinePanel(title, panel.metric.workload, lines, across, up, limits=limits, size=size))
 
 
 def _point(panel: OverParameter, point: ParameterPoint, upright: Upright) -> LinePoint:

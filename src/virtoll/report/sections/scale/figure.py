@@ -97,25 +97,12 @@ def _panel(
     limits = (min(values.values()) / _BEYOND, max(values.values()) * _BEYOND)
     ticks = nice_log_ticks(*limits)
     names = [f"{tick:g}" if tick < 1000 else whole(tick) for tick in ticks]
-    return line_panel(
-        analysis,
-        LinePanel(
-            title="",
-            workload=next(iter(values)).task.workload,
-            lines={platform: lines[platform] for platform in analysis.platforms if platform in lines},
-            across=_across([*values], size[0], last=last),
-            upright=axis(
-                limits,
-                f"{upright.title}, {unit}",
-                scale={"type": "log"},
-                ticks=ticks,
-                names=names,
-                extent=labels_room(width),
-            ),
-            limits=limits,
-            size=size,
-        ),
-    )
+    title, extent = f"{upright.title}, {unit}", labels_room(width)
+    up = axis(limits, title, scale={"type": "log"}, ticks=ticks, names=names, extent=extent)
+    across = _across([*values], size[0], last=last)
+    in_order = {platform: lines[platform] for platform in analysis.platforms if platform in lines}
+    workload = next(iter(values)).task.workload
+    return line_panel(analysis, LinePanel("", workload, in_order, across, up, limits=limits, size=size))
 
 
 def _across(rows: Sequence[ScaleRow], width: float, *, last: bool) -> Specification:

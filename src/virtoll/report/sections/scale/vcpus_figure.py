@@ -56,18 +56,10 @@ def _panel(
     limits = (0.0, _ABOVE * max(values.values()) / scale)
     upright = axis(limits, f"{title}, {shown_unit}", extent=labels_room(width))
     upright["axis"] |= COUNTS | {"tickCount": 6}
-    return line_panel(
-        analysis,
-        LinePanel(
-            title="",
-            workload=next(iter(values)).task.workload,
-            lines={platform: lines[platform] for platform in analysis.platforms if platform in lines},
-            across=axis((vcpus[0], vcpus[-1]), "virtual CPUs of a guest", ticks=vcpus, names=list(map(str, vcpus))),
-            upright=upright,
-            limits=limits,
-            size=size,
-        ),
-    )
+    across = axis((vcpus[0], vcpus[-1]), "virtual CPUs of a guest", ticks=vcpus, names=list(map(str, vcpus)))
+    in_order = {platform: lines[platform] for platform in analysis.platforms if platform in lines}
+    workload = next(iter(values)).task.workload
+    return line_panel(analysis, LinePanel("", workload, in_order, across, upright, limits=limits, size=size))
 
 
 def _words(row: ScaleRow) -> str:

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -13,7 +13,17 @@ from virtoll.report.figures import legends, markers
 from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text
 from virtoll.report.figures.caveats import SIGN
 from virtoll.report.figures.lines import axis
-from virtoll.report.figures.marks import SAID, figure, labels_of, layer, number, panels, rule_through, text_width
+from virtoll.report.figures.marks import (
+    SAID,
+    figure,
+    labels_of,
+    layer,
+    number,
+    of_styles,
+    panels,
+    rule_through,
+    text_width,
+)
 from virtoll.report.figures.style import (
     INK,
     MUTED,
@@ -45,11 +55,6 @@ class _Look:
     styles: Mapping[str, PlatformStyle]
     limits: tuple[float, float]
     across: float
-
-    def by_platform(self, values: Iterable[str]) -> Specification:
-        """A channel's definition, a value for each platform; it has no legend of Vega-Lite's."""
-        scale = {"domain": list(self.styles), "range": list(values)}
-        return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
 
 
 def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
@@ -155,8 +160,7 @@ def _layers(
     look: _Look, across: Specification, upright: Specification, data: Sequence[Mapping[str, Any]]
 ) -> list[Specification]:
     y: Specification = {"y": {"field": "place", **upright}}
-    paint = look.by_platform(style.paint for style in look.styles.values())
-    shape = look.by_platform(markers.shape(style.marker) for style in look.styles.values())
+    paint, shape = of_styles(look.styles), of_styles(look.styles, "shape")
     ring: Specification = {"type": "point", "size": markers.area(4.6), "fill": PAPER, "stroke": INK, "strokeWidth": 1.2}
     point: Specification = {"type": "point", "size": markers.area(4.2), "strokeWidth": 0}
     cross: Specification = {"type": "point", "shape": markers.CROSS, "size": markers.area(4), "stroke": INK}
@@ -215,19 +219,12 @@ def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
     marked = {now.ratio.platform: now.ratio.caveat for now in nows if now.ratio.caveat}
     standings = {now.ratio.platform: now.standing.short for now in nows}
     entries = [legends.Entry("then: the paper", shape="circle", fill=PAPER, stroke=INK, points=4.6)]
-    for label in (label for label in look.styles if label in standings):
-        style = look.styles[label]
-        name = ", ".join(filter(None, (f"{label} {SIGN}" if label in marked else label, standings[label])))
-        shape = markers.shape(style.marker)
-        entries.append(
-            legends.Entry(
-                f"now: {name}", platform=label, line=style.paint, shape=shape, fill=style.paint, stroke=style.paint
-            )
-        )
-    caveats = dict.fromkeys(marked.values())
-    return entries + [
-        legends.Entry(f"{SIGN} ×  {caveat}", shape=markers.BOX, fill=PAPER, stroke=INK) for caveat in caveats
-    ]
+    for label, style in look.styles.items():
+        if label in standings:
+            name = ", ".join(filter(None, (f"{label} {SIGN}" if label in marked else label, standings[label])))
+            entries.append(replace(legends.of_style(f"now: {name}", label, style), dash=(1, 0)))
+    sign = legends.Entry("", shape=markers.BOX, fill=PAPER, stroke=INK)
+    return entries + [replace(sign, label=f"{SIGN} ×  {caveat}") for caveat in dict.fromkeys(marked.values())]
 
 
 def of_run(

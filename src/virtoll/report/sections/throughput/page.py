@@ -7,7 +7,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import UNKNOWN, Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, known
 from virtoll.stats.conditional_throughput import PERCENTILES, DelayBelow, ThroughputRow, delays_below
 
 
@@ -43,7 +43,7 @@ def _row(row: ThroughputRow) -> TableRow:
 
 
 def _rate(rate: float | None, before: str = "") -> Shown:
-    return UNKNOWN if rate is None else Shown(before + units.count(rate))
+    return known(rate, lambda there: before + units.count(there))
 
 
 def _delay_row(row: DelayBelow) -> TableRow:
