@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from virtoll.errors import StorageError
 from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.compared import Compared, cautions, notes, of_task, sample_words
@@ -15,9 +14,8 @@ from virtoll.report.compared_table import compared_table
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.compared import compared_caption, compared_figure_why_not, draw_compared
-from virtoll.report.page_files import write_page, write_tables
+from virtoll.report.page_files import write_folder
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
-from virtoll.report.renewal import renewed
 from virtoll.report.rows import VERDICT_CLASS
 from virtoll.stats.compare import Comparison
 
@@ -54,14 +52,8 @@ def build_comparison(comparisons: Sequence[Compared], target: Path) -> Path:
     """
     with Drawer() as drawer:
         drawn = [_drawn(drawer, number, compared) for number, compared in enumerate(comparisons, 1)]
-        try:
-            with renewed(target, may_be_link=True) as folder:
-                names = write_tables(folder, _tables(comparisons))
-                page = render_comparison(comparisons, drawn, names)
-                write_page(folder, page, [drawing for drawing in drawn if drawing is not None])
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
+        drawings = [drawing for drawing in drawn if drawing is not None]
+        write_folder(target, _tables(comparisons), partial(render_comparison, comparisons, drawn), drawings)
     return target / "index.html"
 
 

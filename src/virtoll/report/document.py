@@ -24,6 +24,7 @@ from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.report.sections.explanation.page import explanation_records
+from virtoll.report.table import Column, of_task
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.ranking import Placed, Ranking
@@ -35,6 +36,7 @@ VERSION: Final = 1  # another one where a key goes, or means something else; new
 
 _TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
 """Those of the report whose rows are in the document as well."""
+_OF_TASK: Final[tuple[Column[Task], ...]] = of_task(lambda task: task)
 
 
 def report_document(
@@ -134,14 +136,7 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
 
 def _task(task: Task) -> dict[str, Any]:
     """Keys that name a task, as the CSV tables have them."""
-    metric = task.metric
-    return {
-        "workload": task.workload,
-        "parameters": task.parameters,
-        "metric": metric.name,
-        "unit": metric.unit,
-        "label": task.label,
-    }
+    return {column.name: column.value(task) for column in _OF_TASK}
 
 
 def _ranking(analysis: Analysis, ranking: Ranking) -> dict[str, Any]:

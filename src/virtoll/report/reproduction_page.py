@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,9 +67,9 @@ def _then_and_now(reproduction: Reproduction) -> dict[str, tuple[RunOf, Callable
     return made
 
 
-def render_reproduction(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> str:
-    """The whole page as HTML; `drawings`: those of `drawings_of` that are shown."""
-    context = _context(reproduction, drawings)
+def render_reproduction(reproduction: Reproduction, drawings: Mapping[str, Drawing], tables: Sequence[str]) -> str:
+    """The whole page as HTML; `drawings`: those of `drawings_of` that are shown; `tables`: the names of the tables."""
+    context = _context(reproduction, drawings) | {"tables": tables}
     return page_text("reproduction.html.j2", context, (*context["drawn"].values(), *context["beside_drawn"]))
 
 
@@ -107,7 +107,6 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
         "sources": list(_sources(reproduction)),
         "unanswered": list(_unanswered(reproduction)),
         "counts": _counts(reproduction),
-        "tables": [table.name for table in reproduction_tables(reproduction)],
     }
 
 

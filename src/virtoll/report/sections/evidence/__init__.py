@@ -1,13 +1,11 @@
 """The evidence: trials in their order, the host, how it was measured, and with what."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.evidence.order_figure import ORDER
 from virtoll.report.sections.evidence.page import evidence_values
 from virtoll.report.sections.evidence.tables import COMMANDS, PLAN
 
-EVIDENCE: Final = Section(
+EVIDENCE = Section(
     "evidence",
     evidence_values,
     title="Evidence",
