@@ -16,7 +16,7 @@ from virtoll import units
 from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests, Margin, PlatformAdvice, Statement
 from virtoll.advise.meets import tightest_of
 from virtoll.report import words
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.stats.analysis import Analysis
 
 _NOTHING, _MANY = 0.01, 100  # times what is needed: beyond, it is said to be less or more than that
@@ -313,7 +313,7 @@ def _plain(value: Any) -> Any:
 
 def advice_lines(view: AdviceView) -> list[str]:
     """The answer in short: which platforms meet the need, which do not, and of which it is not known."""
-    by_answer: dict[str, list[str]] = {}
-    for row in view.rows:
-        by_answer.setdefault(row.cells[0].main, []).append(row.head)
-    return [f"need: {view.need}", *(f"  {answer}: {', '.join(platforms)}" for answer, platforms in by_answer.items())]
+    lines = [f"need: {view.need}"]
+    for answer, rows in grouped(view.rows, lambda row: row.cells[0].main).items():
+        lines.append(f"  {answer}: {', '.join(row.head for row in rows)}")
+    return lines

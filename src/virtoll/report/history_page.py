@@ -37,9 +37,7 @@ def history_page(
     history: History, gathered: Gathered, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
 ) -> str:
     """The whole page as HTML; `rendered` has a figure drawn (`drawing.Drawer`)."""
-    by_task: dict[str, list[Series]] = {}
-    for series in history.series:
-        by_task.setdefault(series.task.label, []).append(series)
+    by_task = grouped(history.series, lambda series: series.task.label)
     changed: list[tuple[str, FigureView]] = []
     unchanged: list[tuple[str, FigureView]] = []
     for number, (name, task_series) in enumerate(by_task.items(), 1):

@@ -10,9 +10,9 @@ import yaml
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.rows import grouped
 from virtoll.runfolder.yaml_file import load_yaml
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.values import Task
 
 MOST_WORDS: Final = 25
 _SETTINGS = {"governor": "frequency governor", "turbo": "turbo", "smt": "simultaneous multithreading"}
@@ -191,14 +191,11 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
 
 def workloads_sentences(analysis: Analysis) -> Iterator[str]:
     """What ran in them, at which sizes, and beside what."""
-    by_title: dict[str, list[Task]] = {}
-    for task in analysis.tasks:
-        if task.metric.primary:
-            by_title.setdefault(task.metric.title, []).append(task)
-    named = [
-        f"{title}{f' ({sizes})' if (sizes := ', '.join(filter(None, (task.size for task in tasks)))) else ''}"
-        for title, tasks in by_title.items()
-    ]
+    by_title = grouped((task for task in analysis.tasks if task.metric.primary), lambda task: task.metric.title)
+    named = []
+    for title, tasks in by_title.items():
+        sizes = ", ".join(filter(None, (task.size for task in tasks)))
+        named.append(f"{title} ({sizes})" if sizes else title)
     yield from listed("The workloads, with the sizes compared, were", named)
     second = dict.fromkeys(task.metric.title for task in analysis.tasks if not task.metric.primary)
     yield from listed("Further metrics of these trials were", list(second), "And")

@@ -39,6 +39,8 @@ class Shown:
 
 
 Known = TypeVar("Known")
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 UNKNOWN: Final = Shown("–", kind="missing")
 """A cell of which nothing is known."""
 
@@ -89,6 +91,14 @@ def platforms_of(analysis: Analysis, rows: Iterable[OfPlatform]) -> list[str]:
     """The platforms of these rows, in the run's order."""
     there = {row.platform for row in rows}
     return [platform for platform in analysis.platforms if platform in there]
+
+
+def grouped(rows: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Rows by what they have in common, in the order of the first of each."""
+    groups: dict[Key, list[Item]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def in_order(analysis: Analysis, rows: Iterable[CellRow]) -> list[CellRow]:

@@ -13,7 +13,7 @@ from virtoll.claims import Claim, Finding, Judged, JudgedTest, Outcome
 from virtoll.reference.published import load_study, study_names
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.report.sections.claims.tables import FUNCTIONAL
 
 OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
@@ -185,9 +185,7 @@ def claims_lines(ledger: Sequence[Judged]) -> list[str]:
         lines += [f"{claim.id} {judged.outcome}: {claim.says}", f"    {source_words(claim)}"]
         for tested in judged.tests:
             lines += [f"  {tested.outcome}: {_test_words(tested)}", *(f"    {finding}" for finding in _shown(tested))]
-    missing: dict[str, list[str]] = {}
-    for judged in ledger:
-        if judged.outcome is Outcome.NOT_MEASURED:
-            missing.setdefault(_reasons(judged), []).append(judged.claim.id)
-    lines += [f"not measured: {', '.join(ids)}: {reason}" for reason, ids in missing.items()]
+    not_measured = (judged for judged in ledger if judged.outcome is Outcome.NOT_MEASURED)
+    for reason, missing in grouped(not_measured, _reasons).items():
+        lines.append(f"not measured: {', '.join(judged.claim.id for judged in missing)}: {reason}")
     return [*lines, counts_line(ledger)]

@@ -19,10 +19,9 @@ from virtoll.report.figures.marks import (
     text_width,
 )
 from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels
-from virtoll.report.rows import platforms_of
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.drift import DRIFT_FROM, OrderedValue
-from virtoll.stats.values import Task
 
 MOST_MARKERS: Final = 1000
 """So many values have a marker each; more are dots, and those of a cell are drawn and pointed at together."""
@@ -207,9 +206,7 @@ def _data(analysis: Analysis, room: _Room) -> Iterable[dict[str, Any]]:
     if len(analysis.order) <= MOST_MARKERS:
         yield from (_datum(analysis, value) for value in analysis.order)
         return
-    cells: dict[tuple[str, Task], list[OrderedValue]] = {}
-    for value in analysis.order:
-        cells.setdefault((value.observation.platform, value.observation.task), []).append(value)
+    cells = grouped(analysis.order, lambda value: (value.observation.platform, value.observation.task))
     for (platform, task), values in cells.items():
         relative = [value.relative for value in values]
         ends = f"{units.percent(min(relative))} to {units.percent(max(relative))}"

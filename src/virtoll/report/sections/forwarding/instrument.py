@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtoll import units
-from virtoll.report.rows import Shown, TableRow, in_order, known
+from virtoll.report.rows import Shown, TableRow, grouped, in_order, known
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import forwarded_elsewhere
@@ -101,10 +101,8 @@ def _cores(pinning: Mapping[str, Any], boots: Sequence[BootRecord]) -> str:
     elsewhere = forwarded_elsewhere(boots)
     if not elsewhere:
         return f"{cores} What the host's kernel does for a guest's frames runs on the guest's."
-    platforms: dict[str, list[str]] = {}
-    for platform, place in elsewhere.items():
-        platforms.setdefault(place, []).append(platform)
-    where = "; ".join(f"for {', '.join(labels)} {place}" for place, labels in platforms.items())
+    by_place = grouped(elsewhere, lambda platform: elsewhere[platform])
+    where = "; ".join(f"for {', '.join(labels)} {place}" for place, labels in by_place.items())
     return f"{cores} What the host's kernel does for a guest's frames runs {where}."
 
 

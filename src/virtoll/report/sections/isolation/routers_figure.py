@@ -6,6 +6,7 @@ from virtoll.report import words
 from virtoll.report.figures.base import FigureSpec, frames_title, said_mean, t_interval_text
 from virtoll.report.figures.grouped_bars import GroupedBar, grouped_bars
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.rows import grouped
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.routers_beside import RouterBeside
@@ -17,9 +18,8 @@ def _shown(analysis: Analysis) -> list[RouterBeside]:
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """One panel a condition, one group of bars a platform, one bar a size of frames."""
-    bars: dict[str, list[GroupedBar]] = {}
-    for router in _shown(analysis):
-        bars.setdefault(f"beside {router.condition.label}", []).append(_bar(router))
+    by_condition = grouped(_shown(analysis), lambda router: f"beside {router.condition.label}")
+    bars = {title: list(map(_bar, routers)) for title, routers in by_condition.items()}
     return grouped_bars(analysis, bars, width, upright="maximum, % of alone", reference=100)
 
 

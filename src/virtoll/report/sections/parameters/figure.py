@@ -17,9 +17,8 @@ from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel,
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.style import COUNTS, Specification, Width, nice_log_ticks, pixels
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import platforms_of
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.runfolder.conditions import ALONE
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats import cpu_over_parameters
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
@@ -54,10 +53,7 @@ def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> S
     """A row a metric, a column a condition or else whatever differs; metrics of one panel each flow."""
     metrics = list(dict.fromkeys(panel.metric for panel in panels))
     conditions = len({panel.condition for panel in panels}) > 1
-    lines_of: dict[tuple[MetricRecord, str], list[OverParameter]] = {}
-    for panel in panels:
-        lines_of.setdefault((panel.metric, panel.others if conditions else ""), []).append(panel)
-    rows = list(lines_of.values())
+    rows = list(grouped(panels, lambda panel: (panel.metric, panel.others if conditions else "")).values())
     flow = all(len(row) == 1 for row in rows)
     rows = [list(panels)] if flow else rows
     columns = _columns(max(map(len, rows)), flow=flow)
@@ -206,9 +202,7 @@ def _cpu_words(panels: Sequence[OverParameter]) -> str:
 
 def parts(source: ReportInput) -> dict[str, FigureSpec]:
     """One for each workload and parameter."""
-    groups: dict[tuple[str, str], list[OverParameter]] = {}
-    for panel in source.analysis.over_parameters:
-        groups.setdefault((panel.metric.workload, panel.parameter), []).append(panel)
+    groups = grouped(source.analysis.over_parameters, lambda panel: (panel.metric.workload, panel.parameter))
     return {
         f"{workload}-{parameter}".replace("_", "-"): FigureSpec(
             f"{workload} over {words.parameter_axis(parameter)}",

@@ -7,7 +7,7 @@ from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_colu
 from virtoll.report.figures.lines import LinePanel, LinePoint, axis, labels_room, line_panel, side_by_side, upright_room
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.style import COUNTS, Specification, Width, pixels
-from virtoll.report.rows import platforms_of
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
 from virtoll.stats.values import Task
@@ -18,10 +18,8 @@ _ABOVE = 1.1  # times the largest value
 
 def _panels(analysis: Analysis) -> dict[tuple[Task, int], list[ScaleRow]]:
     """Each task and number of guests that was measured with two numbers of virtual CPUs or more, and its rows."""
-    groups: dict[tuple[Task, int], list[ScaleRow]] = {}
-    for row in analysis.at_once.rows:
-        if row.task.metric.primary:
-            groups.setdefault((row.task, row.point.guests), []).append(row)
+    primary = (row for row in analysis.at_once.rows if row.task.metric.primary)
+    groups = grouped(primary, lambda row: (row.task, row.point.guests))
     return {key: rows for key, rows in groups.items() if len({row.point.vcpus for row in rows}) > 1}
 
 

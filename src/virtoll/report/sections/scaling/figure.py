@@ -10,7 +10,7 @@ from virtoll.report.figures.base import FigureSpec, blocks_text
 from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel
 from virtoll.report.figures.marks import figure, panel_width, panels, text_width
 from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, nice_log_ticks, pixels, whole
-from virtoll.report.rows import platforms_of
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.scaling import FACTORS, Scaling, Step
 
@@ -34,9 +34,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
 
 def _rows(scalings: Sequence[Scaling]) -> list[list[Scaling]]:
     """By factor, in the order of `FACTORS`, and then by what else was asked."""
-    rows: dict[tuple[str, str], list[Scaling]] = {}
-    for scaling in scalings:
-        rows.setdefault((scaling.factor, scaling.others), []).append(scaling)
+    rows = grouped(scalings, lambda scaling: (scaling.factor, scaling.others))
     order = list(FACTORS)
     return [rows[key] for key in sorted(rows, key=lambda key: order.index(key[0]))]
 

@@ -36,6 +36,7 @@ from virtoll.report.figures.style import (
     platform_styles,
 )
 from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import grouped
 from virtoll.report.sections.then_and_now.page import place, said_now, said_then
 from virtoll.stats.analysis import Analysis
 
@@ -83,10 +84,8 @@ def groups_of(rows: Iterable[Beside]) -> list[Group]:
 
     Only numbers with a share; none if there are too few for a figure.
     """
-    by_source: dict[str, list[Beside]] = {}
-    for row in rows:
-        if row.question.then.low:
-            by_source.setdefault(row.question.source, []).append(row)
+    with_share = (row for row in rows if row.question.then.low)
+    by_source = grouped(with_share, lambda row: row.question.source)
     if sum(map(len, by_source.values())) < _LEAST_ROWS:
         return []
     left, kept = _MOST_ROWS, {}
