@@ -14,6 +14,7 @@ from virtoll.report.figures.style import Specification, Width
 from virtoll.report.history import lead, moment, outcome, places, remarks, series_level, series_outcome
 from virtoll.report.history_runs import Gathered
 from virtoll.report.page_parts import FigureView, browser_context, page_text
+from virtoll.report.rows import grouped
 from virtoll.runfolder.jsonlines import write_whole
 from virtoll.stats.history import History, Series
 
