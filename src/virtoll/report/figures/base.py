@@ -76,11 +76,16 @@ def interval_text(analysis: Analysis) -> str:
 
 def said_cell(cell: CellSummary, unit: str) -> str:
     """A cell's value in words: 'median 812 kframes/s, 95 % interval 790 to 830 kframes/s, 5 blocks'."""
-    between = ""
-    if cell.interval is not None:
-        coverage = units.percent(cell.interval.coverage)
-        between = f", {coverage} interval {units.between(cell.interval.low, cell.interval.high, unit)}"
-    return f"median {words.estimate(cell.median, cell.interval, unit)}{between}, {words.counted(cell.blocks, 'block')}"
+    return f"median {said_quantity(cell, unit)}"
+
+
+def said_quantity(quantity: CellSummary | Quantity, unit: str) -> str:
+    """The same without what it is."""
+    text, interval = words.estimate(quantity.median, quantity.interval, unit), quantity.interval
+    if interval is not None:
+        between = units.between(interval.low, interval.high, unit)
+        text += f", {units.percent(interval.coverage)} interval {between}"
+    return f"{text}, {words.counted(quantity.blocks, 'block')}"
 
 
 def said_mean(mean: Estimate, unit: str) -> str:

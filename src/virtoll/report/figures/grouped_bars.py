@@ -10,6 +10,7 @@ from virtoll.report.figures.marks import (
     bars_from_zero,
     by_platform,
     figure,
+    flags,
     layer,
     number,
     on_paper,
@@ -160,7 +161,7 @@ def _data(analysis: Analysis, bars: Sequence[GroupedBar], places: _Places) -> It
             "to": number(bar.top),
             "said": f"{caveats.name(analysis, bar.platform)}, {bar.tooltip}",
         }
-        made |= {"caveat": True} if bar.platform in analysis.caveats else {}
+        made |= flags(caveat=bar.platform in analysis.caveats)
         if bar.mean.interval is not None:
             low, high = bar.mean.interval.low, bar.mean.interval.high
             made |= {"low": number(low), "high": number(high), "from": number(max(low, 0.0))}

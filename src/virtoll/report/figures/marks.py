@@ -43,6 +43,11 @@ def number(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+def flags(**fields: object) -> dict[str, bool]:
+    """Those of a datum's fields that are true: it lacks the others."""
+    return {name: True for name, value in fields.items() if value}
+
+
 def layer(mark: Specification, encoding: Specification, where: str | None = None) -> Specification:
     """One layer; `where`: an expression of Vega over `datum`, without which all data are drawn."""
     made: Specification = {"mark": mark, "encoding": encoding}

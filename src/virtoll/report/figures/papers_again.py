@@ -25,6 +25,7 @@ from virtoll.report.figures.marks import (
     bars_from_zero,
     crosses,
     figure,
+    flags,
     layer,
     number,
     of_styles,
@@ -265,7 +266,7 @@ def _datum(look: _Look, mark: Mark) -> Specification:
         "said": said_mark(look.data.part, mark),
     }
     made["value"] = number(mark.value * scale.factor)
-    made |= {"caveat": True} if mark.caveat else {}
+    made |= flags(caveat=mark.caveat)
     if mark.low is not None and mark.high is not None:
         low, high = mark.low * scale.factor, mark.high * scale.factor
         made |= {"low": number(low), "from": number(max(low, 0.0)), "to": number(min(high, scale.end))}
@@ -358,7 +359,7 @@ def _line_data(look: _Look, panel: PanelData) -> Iterator[Specification]:
     last = {value.platform: value.x for value in printed}
     for value in printed:
         if isinstance(value.x, int | float):
-            named = {"named": True} if value.x == last[value.platform] else {}
+            named = flags(named=value.x == last[value.platform])
             yield {"place": number(value.x), **_then(look, value), **named}
 
 

@@ -17,6 +17,7 @@ from virtoll.report.figures.marks import (
     by_platform,
     crosses,
     figure,
+    flags,
     labels_of,
     layer,
     number,
@@ -68,7 +69,7 @@ def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, 
         name = caveats.name(analysis, clock.platform)
         common: dict[str, Any] = {"platform": clock.platform}
         yield common | _summary(clock, row, name)
-        common |= {"caveat": True} if clock.platform in analysis.caveats else {}
+        common |= flags(caveat=clock.platform in analysis.caveats)
         heights = _heights(row, clock.readings)
         if not _merged(analysis):
             for reading in clock.readings:
@@ -95,7 +96,7 @@ def _summary(clock: ClockError, row: int, name: str) -> dict[str, Any]:
 
 
 def _shown(reading: ClockReading) -> dict[str, Any]:
-    return {"value": float(f"{reading.error * 1e6:.4g}")} | ({"within": True} if reading.within else {})
+    return {"value": float(f"{reading.error * 1e6:.4g}")} | flags(within=reading.within)
 
 
 def _size(relative: float) -> str:

@@ -13,6 +13,7 @@ from virtoll.report.figures.marks import (
     by_platform,
     crosses,
     figure,
+    flags,
     layer,
     number,
     panel_width,
@@ -218,7 +219,7 @@ def _data(analysis: Analysis, room: _Room) -> Iterable[dict[str, Any]]:
             ),
             "said": f"{caveats.name(analysis, platform)}, {task.label}: {len(values)} values, {ends} of the median",
         }
-        yield made | ({"caveat": True} if platform in analysis.caveats else {})
+        yield made | flags(caveat=platform in analysis.caveats)
     yield from (_datum(analysis, value) for value in analysis.order if value.outlier)
 
 
@@ -233,8 +234,8 @@ def _datum(analysis: Analysis, value: OrderedValue) -> dict[str, Any]:
         "said": f"{caveats.name(analysis, observation.platform)}, {observation.task.label}, "
         f"block {observation.block + 1}: {units.percent(value.relative)} of its median{flagged}",
     }
-    made |= {"caveat": True} if observation.platform in analysis.caveats else {}
-    return made | ({"outlier": True} if value.outlier else {})
+    made |= flags(caveat=observation.platform in analysis.caveats)
+    return made | flags(outlier=value.outlier)
 
 
 def _entries(analysis: Analysis) -> list[legends.Entry]:

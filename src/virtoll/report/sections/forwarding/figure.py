@@ -13,6 +13,7 @@ from virtoll.report.figures.marks import (
     by_platform,
     crosses,
     figure,
+    flags,
     layer,
     number,
     panel_width,
@@ -116,8 +117,8 @@ def _points(analysis: Analysis, task: Task, curve: Curve) -> Iterator[dict[str, 
             "to": number(offered.high),
             "said": f"{curve.platform}, {frames_title(task)}: {_said(point)}",
         }
-        made |= {"flat": True} if point.intended_rate is None else {}
-        made |= {"caveat": True} if curve.platform in analysis.caveats else {}
+        made |= flags(flat=point.intended_rate is None)
+        made |= flags(caveat=curve.platform in analysis.caveats)
         if flat_out and paced and point is paced[-1]:
             made |= {"next": number(flat_out[0].offered.median), "next_value": number(flat_out[0].forwarded.median)}
         yield made

@@ -12,6 +12,7 @@ from virtoll.report.figures.marks import (
     by_platform,
     crosses,
     figure,
+    flags,
     layer,
     number,
     panel_width,
@@ -133,8 +134,8 @@ def _points(analysis: Analysis, task: Task, curve: ListedCurve, reach: float) ->
             "forwarded_to": number(forwarded[1]),
             "said": f"{caveats.name(analysis, curve.platform)}, {frames_title(task)}: {_said(point)}",
         }
-        made |= {"flat": True} if point.target_mbit_per_second is None else {}
-        made |= {"caveat": True} if curve.platform in analysis.caveats else {}
+        made |= flags(flat=point.target_mbit_per_second is None)
+        made |= flags(caveat=curve.platform in analysis.caveats)
         if point.forwarded.interval is not None:
             made |= {"low": number(point.forwarded.interval.low), "high": number(point.forwarded.interval.high)}
         yield made

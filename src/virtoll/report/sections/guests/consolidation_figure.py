@@ -9,7 +9,7 @@ from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.base import FigureSpec, drawn_in_a_column
 from virtoll.report.figures.lines import axis, upright_room
 from virtoll.report.figures.markers import area
-from virtoll.report.figures.marks import SAID, by_platform, crosses, figure, layer, note, number, panel_width
+from virtoll.report.figures.marks import SAID, by_platform, crosses, figure, flags, layer, note, number, panel_width
 from virtoll.report.figures.style import Specification, Width, nice_log_ticks, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.consolidation import Consolidation
@@ -57,7 +57,7 @@ def _data(analysis: Analysis, consolidation: Consolidation) -> Iterator[dict[str
         made["said"] = (
             f"{caveats.name(analysis, consolidation.platform)}, {guests}: {', '.join(parts) or 'nothing was read'}"
         )
-        yield made | ({"caveat": True} if consolidation.platform in analysis.caveats else {})
+        yield made | flags(caveat=consolidation.platform in analysis.caveats)
 
 
 def _upright(values: Sequence[dict[str, Any]]) -> tuple[Specification, bool]:

@@ -16,6 +16,7 @@ from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
     SAID,
     figure,
+    flags,
     labels_of,
     layer,
     number,
@@ -210,7 +211,7 @@ def _data(row: Beside, line: int) -> Iterator[Specification]:
         if interval is not None:
             made |= {"from": number(100 * low), "to": number(100 * high), "low": number(100 * interval.low)}
             made |= {"high": number(100 * interval.high)} if math.isfinite(interval.high) else {}
-        yield made | ({"caveat": True} if now.ratio.functional else {})
+        yield made | flags(caveat=now.ratio.functional)
 
 
 def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
