@@ -74,7 +74,7 @@ def test_what_is_not_known_comes_with_what_is_possible() -> None:
     own, together = Interval(0.15, 0.25, 0.95, "t"), Interval(0.03, 1.25, 0.95, "t")
     some = judged(Verdict.UNKNOWN, 0.2, interval=own, simultaneous=together)
     found = replace(analysis_of("whole"), comparisons=(some,))
-    (phrase,) = next(one for one in platform_words(found) if one.platform == some.platform).phrases
+    (phrase,) = platform_words(found)[some.platform]
     assert_facts(phrase, some.task.metric.title, some.task.size, "34", "25 %")
     (table,) = (one for one in csv_tables(ReportInput(found)) if one.name == "comparisons")
     *_, row = table.records()
@@ -87,5 +87,5 @@ def test_of_cpu_time_what_is_possible_is_more_and_less() -> None:
     task = replace(SOME.task, metric=replace(SOME.task.metric, source="cpu_points"))
     wide = judged(Verdict.UNKNOWN, 0.9, simultaneous=Interval(0.5, 1.5, 0.95, "t"))
     found = replace(analysis_of("whole"), comparisons=(replace(wide, task=task),))
-    (phrase,) = next(one.phrases for one in platform_words(found) if one.platform == SOME.platform)
+    (phrase,) = platform_words(found)[SOME.platform]
     assert_facts(phrase, "2.0", "more", "1.5", "less")

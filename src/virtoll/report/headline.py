@@ -6,7 +6,6 @@ with what the interval still allows: it is not the same as "no cost". The words 
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.report import words
@@ -27,14 +26,6 @@ _STATES_NAMED = 4
 # A run decides where its limits are no larger. It is where words go over from percent to factors: a run that misses
 # half as much again tells a platform from its host only where nobody needs a run to see it.
 DECIDES_WITHIN = 1.5
-
-
-@dataclass(frozen=True)
-class PlatformWords:
-    """One platform's result: a phrase for each workload."""
-
-    platform: str
-    phrases: tuple[str, ...]
 
 
 def headline_tasks(analysis: Analysis) -> tuple[Task, ...]:
@@ -288,16 +279,12 @@ def left_out_line(analysis: Analysis, most: int | None = None) -> str:
     return f"Not measured: {line}." if line else ""
 
 
-def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:
-    """Each platform's result in words, workload by workload; empty without a baseline."""
+def platform_words(analysis: Analysis) -> dict[str, tuple[str, ...]]:
+    """Each platform's result in words, a phrase for each workload; empty without a baseline."""
     if analysis.baseline is None:
-        return ()
+        return {}
     skipped = {analysis.data.manifest.baseline, analysis.data.manifest.control}
-    return tuple(
-        PlatformWords(platform, _phrases(analysis, platform))
-        for platform in analysis.platforms
-        if platform not in skipped
-    )
+    return {platform: _phrases(analysis, platform) for platform in analysis.platforms if platform not in skipped}
 
 
 def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:

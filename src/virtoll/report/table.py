@@ -194,9 +194,11 @@ def of_part(columns: Iterable[Column[Part]], part: Callable[[Row], Part | None])
     """Columns of a part of each row; their cells are empty if a row has none."""
 
     def of_row(column: Column[Part]) -> Column[Row]:
+        value = column.value
+
         def cell(row: Row) -> Any:
             there = part(row)
-            return None if there is None else column.value(there)
+            return None if there is None else value(there)
 
         return Column(column.name, column.unit, column.meaning, column.kind, cell)
 
@@ -218,9 +220,11 @@ def of_comparison(names: str, comparison: Callable[[Row], Comparison | None]) ->
     """These columns of each row's comparison, of those in `_OF_COMPARISON`; empty if the row has none."""
 
     def column(name: str) -> Column[Row]:
+        of = _OF_COMPARISON[name]
+
         def value(row: Row) -> Any:
             compared = comparison(row)
-            return None if compared is None else _OF_COMPARISON[name](compared)
+            return None if compared is None else of(compared)
 
         return shared(name, value)
 

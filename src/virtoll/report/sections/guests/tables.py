@@ -30,14 +30,6 @@ class Start:
         return sum(held or 0 for held in daemons)
 
 
-@dataclass(frozen=True)
-class CpuTime:
-    """A trial around which the CPU time of the guest's processes was read."""
-
-    trial: TrialRecord
-    used_ns: int
-
-
 def starts(data: RunData) -> Iterator[Start]:
     """Each start; memory is of the readings in its boot."""
     readings: dict[tuple[str, int, str], FootprintRecord] = {}
@@ -49,11 +41,8 @@ def starts(data: RunData) -> Iterator[Start]:
         yield Start(boot, readiness(boot), idle, worked)
 
 
-def _cpu_times(source: ReportInput) -> Iterator[CpuTime]:
-    for trial in source.analysis.data.trials:
-        used = used_ns(trial.host_cpu)
-        if used is not None:
-            yield CpuTime(trial, used)
+def _timed(source: ReportInput) -> list[TrialRecord]:
+    return [trial for trial in source.analysis.data.trials if used_ns(trial.host_cpu) is not None]
 
 
 OF_START: Final[tuple[Column[Start], ...]] = (
@@ -133,24 +122,24 @@ STARTS: Final = Table[Start](
     columns_of=_columns_of,
 )
 
-CPU_TIMES: Final = Table[CpuTime](
+CPU_TIMES: Final = Table[TrialRecord](
     "host-cpu",
     "a trial around which the CPU time of the guest's processes was read",
-    _cpu_times,
+    _timed,
     (
-        shared("trial", lambda row: row.trial.trial),
-        shared("block", lambda row: row.trial.block + 1),
-        shared("platform", lambda row: row.trial.platform),
-        shared("workload", lambda row: row.trial.workload),
-        shared("status", lambda row: row.trial.status),
-        number("used_ns", "ns", "CPU time of the guest's processes on the host", lambda row: row.used_ns),
+        shared("trial", lambda trial: trial.trial),
+        shared("block", lambda trial: trial.block + 1),
+        shared("platform", lambda trial: trial.platform),
+        shared("workload", lambda trial: trial.workload),
+        shared("status", lambda trial: trial.status),
+        number("used_ns", "ns", "CPU time of the guest's processes on the host", lambda trial: used_ns(trial.host_cpu)),
         number(
             "forwarded_frames",
             "frames",
             "forwarded meanwhile; empty: no frames were sent",
-            lambda row: forwarded_frames(row.trial) if row.trial.points else None,
+            lambda trial: forwarded_frames(trial) if trial.points else None,
         ),
-        caveat(lambda row: row.trial.platform),
+        caveat(lambda trial: trial.platform),
     ),
 )
 
