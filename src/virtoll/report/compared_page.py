@@ -85,10 +85,7 @@ def render_comparison(comparisons: Sequence[Compared], drawn: Sequence[Drawing |
     analyses = (analysis for each in comparisons for analysis in (each.between.first, each.between.second))
     runs = list(dict.fromkeys(analysis.data.manifest.run for analysis in analyses))
     context = {
-        **browser_context(figures, ", ".join(runs), platforms, list(dict.fromkeys(tasks.values()))),
-        "platform_names": set(platforms),
-        "workload_of": tasks,
-        "caveats": {},
+        **browser_context(figures, ", ".join(runs), platforms, tasks.values(), workload_of=tasks),
         "parts": parts,
         "tables": tables,
     }

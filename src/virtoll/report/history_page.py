@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from virtoll import units
 from virtoll.errors import StorageError
+from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.history import draw
@@ -46,21 +46,15 @@ def history_page(
         tasks = changed if any(series.changes for series in task_series) else unchanged
         tasks.append((task_series[0].of.workload, _figure(drawing, name)))
     platforms = list(dict.fromkeys(series.of.platform for series in history.series))
-    workloads = list(dict.fromkeys(workload for workload, _ in (*changed, *unchanged)))
+    workloads = [workload for workload, _ in (*changed, *unchanged)]
     views = [view for _, view in (*changed, *unchanged)]
     host = history.runs[-1].manifest.host
     context: dict[str, Any] = {
         **browser_context(views, f"history of {gathered.experiment}", platforms, workloads),
-        "platform_names": set(platforms),
-        "workload_of": {},
-        "caveats": {},
         "experiment": gathered.experiment,
         "question": history.runs[-1].manifest.experiment.get("question") or "",
         "lead": lead(history, gathered),
-        "host": ", ".join(
-            [str(host[key]) for key in ("cpu_model", "os", "kernel") if host.get(key)]
-            + ([units.size(host["memory_bytes"])] if isinstance(host.get("memory_bytes"), int) else [])
-        ),
+        "host": words.machine(host, "cpu_model", "os", "kernel"),
         "outcome": outcome(history),
         "places": places(history),
         "remarks": remarks(history, gathered),

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from virtoll import units
 from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined
 from virtoll.claims.published_rows import questions, why_not_comparable
 from virtoll.claims.then_and_now import Beside
+from virtoll.report import words
 from virtoll.report.drawing import Drawing
 from virtoll.report.figures.papers_again import again_figures, caption, labels, titles
 from virtoll.report.figures.style import Specification, Width
@@ -82,12 +82,9 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
             (*drawn.values(), *beside_drawn),
             f"{reproduction.study.name}: {runs}",
             labels(reproduction),
-            list(dict.fromkeys(trial.workload for run in reproduction.runs for trial in run.manifest.plan.trials)),
+            (trial.workload for run in reproduction.runs for trial in run.manifest.plan.trials),
             outcomes=outcomes_shown(joined.outcome for joined in reproduction.joined),
         ),
-        "platform_names": set(labels(reproduction)),
-        "workload_of": {},
-        "caveats": {},
         "study": reproduction.study,
         "cautions": cautions(reproduction),
         "runs": [_run_view(reproduction, run) for run in reproduction.runs],
@@ -179,13 +176,11 @@ def _notes(reproduction: Reproduction, run: RunOf) -> Iterator[str]:
 def _run_view(reproduction: Reproduction, run: RunOf) -> RunView:
     host = run.manifest.host
     own_page = run.folder / "report" / "index.html"
-    words = [str(host[key]) for key in ("cpu_model", "kernel", "os") if host.get(key)]
-    words += [units.size(host["memory_bytes"])] if isinstance(host.get("memory_bytes"), int) else []
     return RunView(
         run,
         _size(run),
         link=os.path.relpath(own_page, reproduction.target.resolve()) if own_page.is_file() else None,
-        host=f"{', '.join(words)} ({run.host[:8]})",
+        host=f"{words.machine(host, 'cpu_model', 'kernel', 'os')} ({run.host[:8]})",
         outcomes=outcomes_line([judged.outcome for judged in run.ledger]),
         notes=tuple(_notes(reproduction, run)),
     )

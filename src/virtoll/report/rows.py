@@ -68,6 +68,9 @@ class TableRow:
     cells: tuple[Shown, ...]
 
 
+Matrix = tuple[str, Sequence[TableRow], list[tuple[str, str, str]]]
+
+
 class OfPlatform(Protocol):
     """A row of statistics about a platform."""
 
@@ -118,6 +121,11 @@ def reasons(rows: Sequence[TableRow], platforms: Sequence[str]) -> list[tuple[st
         for platform, cell in zip(platforms, row.cells[len(row.cells) - len(platforms) :], strict=True)
         if cell.hint
     ]
+
+
+def matrix(head: str, rows: Sequence[TableRow], platforms: Sequence[str]) -> Matrix:
+    """A table of verdicts with its head, and why each of them is as it is."""
+    return head, rows, reasons(rows, platforms)
 
 
 def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:

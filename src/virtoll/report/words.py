@@ -7,8 +7,9 @@ not known lies between two such factors. A share of the baseline is in percent: 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from virtoll import units
 from virtoll.stats.analysis import Analysis
@@ -275,6 +276,14 @@ def parameter_place(key: str, value: float) -> str:
         if abs(value) >= max(scale, 1e4):
             return f"{value / scale:g} {prefix}"
     return f"{value:g}"
+
+
+def machine(host: Mapping[str, Any], *keys: str) -> str:
+    """A host by these of its facts, and its memory."""
+    facts = [str(host[key]) for key in keys if host.get(key)]
+    if isinstance(host.get("memory_bytes"), int):
+        facts.append(units.size(host["memory_bytes"]))
+    return ", ".join(facts)
 
 
 def counted(number: int, noun: str) -> str:

@@ -20,6 +20,7 @@ from virtoll.report.figures.style import (
 )
 from virtoll.stats.analysis import Analysis
 
+_DOTTED = (1, 2)
 _HANDLE, _GAP = 20.0, 16.0  # pixels: of a sample's line, and between two columns
 
 
@@ -74,14 +75,20 @@ def line(label: str, dash: Sequence[float], paint: str = MUTED) -> Entry:
     return Entry(label, line=paint, dash=dash)
 
 
-def of_sweeps(analysis: Analysis, shown: Sequence[str], dotted: Sequence[float]) -> list[Entry]:
-    """Of forwarded against offered rates: platforms, the point flat out, and the diagonal with its dashes."""
+def of_sweeps(analysis: Analysis, shown: Sequence[str]) -> list[Entry]:
+    """Of forwarded against offered rates: platforms, the point flat out, and the diagonal."""
     return [
         *platforms(analysis, shown),
         Entry("flat out (FRMOL)", shape=markers.shape("o"), fill=PAPER, stroke=MUTED, points=6),
-        line("all forwarded", dotted),
+        line("all forwarded", _DOTTED),
         *of_caveats(analysis, shown),
     ]
+
+
+def diagonal(encoding: Specification) -> Specification:
+    """The line at which all that is offered is forwarded."""
+    mark = {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)}
+    return layer(mark, encoding, "isValid(datum.diagonal)")
 
 
 def of_caveats(analysis: Analysis, shown: Iterable[str]) -> list[Entry]:

@@ -22,7 +22,6 @@ from virtoll.report.figures.marks import (
 )
 from virtoll.report.figures.style import (
     COUNTS,
-    MUTED,
     PAPER,
     SIZES,
     Specification,
@@ -38,7 +37,6 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.sweeps import Curve, CurvePoint
 from virtoll.stats.values import Task
 
-_DOTTED = (1, 2)
 _PANEL_POINTS = 150.0  # high
 
 
@@ -65,7 +63,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         ]
         shape = {"width": wide, "height": round(pixels(_PANEL_POINTS), 1)}
         drawn.append(panel | shape | {"layer": _layers(analysis, limits, *axes)})
-    entries = legends.of_sweeps(analysis, platforms_of(analysis, analysis.curves), _DOTTED)
+    entries = legends.of_sweeps(analysis, platforms_of(analysis, analysis.curves))
     return figure([panels(drawn, columns), *legends.legend(width, entries, left)])
 
 
@@ -159,11 +157,7 @@ def _layers(
     small: Specification = {"type": "point", "size": markers.area(3.6), "strokeWidth": 0}
     large: Specification = {"type": "point", "size": markers.area(6), "strokeWidth": 1.8, "fill": PAPER}
     layers = [
-        layer(
-            {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
-            diagonal,
-            "isValid(datum.diagonal)",
-        ),
+        legends.diagonal(diagonal),
         up,
         layer(thin, along, "isValid(datum.platform) && datum.from < datum.to"),
         layer({"type": "rule", "strokeWidth": 1, "strokeDash": [1, 2]}, onward, "isValid(datum.next)"),

@@ -19,14 +19,13 @@ from virtoll.report.figures.marks import (
     panels,
     text_width,
 )
-from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, literal, pixels
+from virtoll.report.figures.style import PAPER, SIZES, Specification, Width, literal, pixels
 from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.listed_rates import ListedCurve, ListedPoint
 from virtoll.stats.values import Task
 
-_DOTTED = (1, 2)
 _PANEL_POINTS = 150.0  # high
 _MARGIN = 1.04
 _NUMBER: Specification = {"type": "quantitative"}
@@ -50,7 +49,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         panel["encoding"]["x"]["axis"]["title"] = "offered, Mbit/s" if place >= len(tasks) - columns else None
         panel["encoding"]["y"]["axis"]["title"] = "forwarded, Mbit/s" if place % columns == 0 else None
         drawn.append(panel)
-    entries = legends.of_sweeps(analysis, platforms_of(analysis, curves), _DOTTED)
+    entries = legends.of_sweeps(analysis, platforms_of(analysis, curves))
     return figure([panels(drawn, columns), *legends.legend(width, entries, title + labels)])
 
 
@@ -83,11 +82,7 @@ def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specificat
         "tooltip": SAID,
     }
     layers = [
-        layer(
-            {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
-            {"y": {"field": "diagonal", **_NUMBER}},
-            "isValid(datum.diagonal)",
-        ),
+        legends.diagonal({"y": {"field": "diagonal", **_NUMBER}}),
         layer(
             {"type": "line"},
             stroke | {"strokeDash": by_platform(analysis, "dash"), "strokeWidth": {"condition": first, "value": 1.5}},

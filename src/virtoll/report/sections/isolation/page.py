@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, or_dash, platforms_of, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, matrix, or_dash, platforms_of
 from virtoll.report.sections.isolation.routers import routers_values
 from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
@@ -28,7 +28,7 @@ def isolation_values(source: ReportInput) -> dict[str, Any] | None:
     shown = platforms_of(analysis, (row for row in isolation.comparisons if row.share is not None))
     return {
         "platforms": shown,
-        "matrices": [_matrix_and_reasons(analysis, task, shown) for task in tasks],
+        "matrices": [matrix(task.label, _matrix(analysis, task, shown), shown) for task in tasks],
         "family": isolation.family,
         "control_line": control_line(analysis),
         "by_threads": any(condition.load in TRAFFIC_LOADS for condition in isolation.conditions)
@@ -42,13 +42,6 @@ def isolated_tasks(analysis: Analysis) -> list[Task]:
     """The victims: each task that has a value under some condition, in the analysis' order."""
     having = {comparison.task for comparison in analysis.isolation.comparisons if comparison.share is not None}
     return [task for task in analysis.tasks if task in having]
-
-
-def _matrix_and_reasons(
-    analysis: Analysis, task: Task, platforms: list[str]
-) -> tuple[str, list[TableRow], list[tuple[str, str, str]]]:
-    rows = _matrix(analysis, task, platforms)
-    return task.label, rows, reasons(rows, platforms)
 
 
 def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:

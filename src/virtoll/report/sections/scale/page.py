@@ -7,7 +7,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.headline import host_line, observer_line
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, factor, or_dash, platforms_of, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, factor, matrix, or_dash, platforms_of
 from virtoll.report.terminal import beginning, matrices, text
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis
@@ -27,7 +27,7 @@ def scale_values(source: ReportInput) -> dict[str, Any] | None:
     platforms = platforms_of(analysis, at_once.rows)
     return {
         "platforms": platforms,
-        "matrices": [_matrix_and_reasons(analysis, task, platforms) for task in at_once.tasks],
+        "matrices": [matrix(task.label, _matrix(analysis, task, platforms), platforms) for task in at_once.tasks],
         "rows": [_row(analysis, row) for row in at_once.rows if row.task.metric.primary],
         "groups": [_group_row(analysis, row) for row in at_once.groups],
         "family": at_once.family,
@@ -44,13 +44,6 @@ def control_line(analysis: Analysis) -> str:
         "Do not trust these comparisons: the host differs from itself in",
     )
     return line or "There is no A/A control: the host was not compared with itself."
-
-
-def _matrix_and_reasons(
-    analysis: Analysis, task: Task, platforms: list[str]
-) -> tuple[str, list[TableRow], list[tuple[str, str, str]]]:
-    rows = _matrix(analysis, task, platforms)
-    return task.label, rows, reasons(rows, platforms)
 
 
 def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:
