@@ -286,11 +286,11 @@ def advice_document(advice: Advice, experiments: Sequence[AnsweringExperiment]) 
         "blocks": advice.blocks,
         "baseline": advice.baseline,
         "platforms": [
-            {**_plain(asdict(platform)), "guests": [_with_ends(each) for each in platform.guests]}
+            {**_plain(asdict(platform)), "guests": list(map(_with_ends, platform.guests))}
             for platform in advice.platforms
         ],
         "cautions": list(advice.cautions),
-        "experiments": [asdict(experiment) for experiment in experiments],
+        "experiments": list(map(asdict, experiments)),
     }
 
 
@@ -305,7 +305,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return list(map(_plain, value))
     if isinstance(value, Enum):
         return value.value[0] if isinstance(value.value, tuple) else str(value.value)
     return None if isinstance(value, float) and not math.isfinite(value) else value

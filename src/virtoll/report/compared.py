@@ -311,7 +311,7 @@ def _markdown_table(compared: Compared, rows: Sequence[Comparison]) -> Iterator[
 
 def compared_document(comparisons: Sequence[Compared]) -> dict[str, Any]:
     """All of it for a program; what is missing is null and never zero."""
-    return {"schema": SCHEMA, "version": VERSION, "comparisons": [_document_of(compared) for compared in comparisons]}
+    return {"schema": SCHEMA, "version": VERSION, "comparisons": list(map(_document_of, comparisons))}
 
 
 def _document_of(compared: Compared) -> dict[str, Any]:

@@ -248,5 +248,5 @@ def _step_record(history: History, step: Step) -> dict[str, Any]:
     return {
         "from": history.runs[step.after - 1].name,
         "to": history.runs[step.after].name,
-        "changes": [asdict(change) for change in step.changes],
+        "changes": list(map(asdict, step.changes)),
     }

@@ -153,9 +153,7 @@ def _clock(analysis: Analysis) -> Iterator[str]:
     if analysis.points:
         yield "A forwarding rate is the frames that arrived at the sink less one, by the time from first to last."
         lengths = sorted({point.duration_ns for point in analysis.points})
-        yield from listed(
-            "Each point of a sweep lasted", [units.nanoseconds(length) for length in lengths], "Others lasted"
-        )
+        yield from listed("Each point of a sweep lasted", list(map(units.nanoseconds, lengths)), "Others lasted")
         yield "Frame sizes include the FCS (RFC 2544)."
 
 

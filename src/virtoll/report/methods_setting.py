@@ -160,7 +160,7 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
     guest = manifest.experiment.get("guest") or {}
     points = analysis.at_once.points
     if points:
-        yield from listed("Guests at once were:", [analysis.at_once.words(point) for point in points], "And:")
+        yield from listed("Guests at once were:", list(map(analysis.at_once.words, points)), "And:")
         cpus = joined([str(number) for number in sorted({point.vcpus for point in points})])
         memory = joined([units.size(size) for size in sorted({point.memory_bytes for point in points})])
         yield f"Virtual CPUs of each were {cpus}, its memory {memory}."

@@ -77,7 +77,7 @@ def _table(name: str, rows: Sequence[OfRun]) -> pa.Table:
     columns = []
     for field, column in zip(schema, TABLES[name].columns, strict=True):
         try:
-            columns.append(pa.array([column.value(row) for row in rows], field.type))
+            columns.append(pa.array(list(map(column.value, rows)), field.type))
         except (pa.ArrowInvalid, OverflowError) as error:
             run = rows[0].manifest.run
             raise RunFolderError(

@@ -64,11 +64,11 @@ def axis(
     if extent is not None:
         drawn["minExtent"] = round(extent, 1)
     if ticks is not None:
-        drawn["values"] = [number(tick) for tick in ticks]
+        drawn["values"] = list(map(number, ticks))
     if ticks is not None and names is not None:
         drawn["labelExpr"] = f"{literal(list(names))}[indexof({literal(drawn['values'])}, datum.value)]"
         drawn["labelOverlap"] = False
-    ends: Specification = {"domain": [number(limit) for limit in limits], "nice": False}
+    ends: Specification = {"domain": list(map(number, limits)), "nice": False}
     return {"type": "quantitative", "scale": ends | ({"zero": False} if scale is None else scale), "axis": drawn}
 
 

@@ -31,11 +31,15 @@ _WIDE, _NARROW = "mwMWGOQCD@%&—", "ijltfrI1|.,:;'()[]/ -"
 
 def text_width(text: str, points: float) -> float:
     """About how wide a line of text is, in pixels: Vega-Lite's layout measures, but panels are sized before it."""
-    ems = sum(
-        0.33 if letter in _NARROW else 0.8 if letter in _WIDE else 0.65 if letter.isupper() else 0.556
-        for letter in text
-    )
-    return pixels(ems * points)
+    return pixels(sum(map(_ems, text)) * points)
+
+
+def _ems(letter: str) -> float:
+    if letter in _NARROW:
+        return 0.33
+    if letter in _WIDE:
+        return 0.8
+    return 0.65 if letter.isupper() else 0.556
 
 
 def number(value: float) -> float:

@@ -308,7 +308,7 @@ def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
 
 def _places(look: _Look, places: Sequence[float]) -> Specification:
     """The axis over a parameter's values, logarithmic where they go far."""
-    names = [placed_text(place) for place in places]
+    names = list(map(placed_text, places))
     title = axis_words(look.data.part.x)
     if places[0] > 0 and places[-1] / places[0] >= _LOGARITHMIC:
         ends = (places[0] / 1.15, places[-1] * 1.15)

@@ -146,7 +146,7 @@ def _layers(
 
 
 def _across(panel: SharePanel, width: Width) -> Specification:
-    scale: Specification = {"type": "log", "domain": [number(limit) for limit in panel.limits], "nice": False}
+    scale: Specification = {"type": "log", "domain": list(map(number, panel.limits)), "nice": False}
     axis: Specification = {
         "values": _shown_ticks(panel.limits, width),
         "labelExpr": "datum.value + ' %'",

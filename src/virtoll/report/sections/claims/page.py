@@ -55,7 +55,7 @@ def claims_values(source: ReportInput) -> dict[str, Any] | None:
     measured = [judged for judged in source.ledger if judged.outcome is not Outcome.NOT_MEASURED]
     return {
         "line": counts_line(source.ledger),
-        "measured": [view(judged) for judged in sorted(measured, key=lambda judged: OUTCOMES.index(judged.outcome))],
+        "measured": list(map(view, sorted(measured, key=lambda judged: OUTCOMES.index(judged.outcome)))),
         "missing": [_missing(judged) for judged in source.ledger if judged.outcome is Outcome.NOT_MEASURED],
     }
 

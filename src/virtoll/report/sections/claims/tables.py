@@ -119,7 +119,7 @@ def claims_document(ledger: Sequence[Judged]) -> list[dict[str, Any]]:
                 include={"id", "paper", "source", "quotation", "says", "note", "bounds", "inferred"}
             ),
             "outcome": str(judged.outcome),
-            "tests": [_test_document(tested) for tested in judged.tests],
+            "tests": list(map(_test_document, judged.tests)),
         }
         for judged in ledger
     ]
@@ -131,7 +131,7 @@ def _test_document(tested: JudgedTest) -> dict[str, Any]:
         "asked": {"at_least": tested.test.asked.at_least, "at_most": tested.test.asked.at_most},
         "outcome": str(tested.outcome),
         "missing": tested.missing or None,
-        "findings": [_finding_record(finding) for finding in tested.findings],
+        "findings": list(map(_finding_record, tested.findings)),
     }
 
 

@@ -174,7 +174,7 @@ def _across(reach: float, width: Width) -> Specification:
         lines if width is Width.COLUMN else " ".join(lines),
         scale={"type": "symlog", "constant": _LINEAR_PPM},
         ticks=ticks,
-        names=[_tick(tick) for tick in ticks],
+        names=list(map(_tick, ticks)),
     )
 
 

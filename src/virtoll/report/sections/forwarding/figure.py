@@ -171,7 +171,7 @@ def _layers(
 def caption(analysis: Analysis) -> str:
     """What to see."""
     lengths = sorted({point.duration_ns for point in analysis.points})
-    length = " and ".join(units.nanoseconds(value) for value in lengths)
+    length = " and ".join(map(units.nanoseconds, lengths))
     tasks = _tasks(analysis)
     left_out = panels_left_out(len(chosen_panels(tasks)), len(tasks), "tables/points.csv")
     return (

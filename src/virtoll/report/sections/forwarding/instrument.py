@@ -21,18 +21,18 @@ def instrument_values(analysis: Analysis) -> dict[str, Any]:
     cpu = cpu_rows(analysis.tasks, data.trials, _guest_cpus(analysis))
     return {
         "failed_calibrations": [record for record in data.calibrations if record.status != "ok"],
-        "ceilings": [_ceiling_row(ceiling) for ceiling in analysis.ceilings],
+        "ceilings": list(map(_ceiling_row, analysis.ceilings)),
         "ceilings_apart": _apart(analysis),
-        "paces": [_pace_row(row) for row in analysis.paces],
+        "paces": list(map(_pace_row, analysis.paces)),
         "pace_line": _pace_line(analysis.paces),
-        "cpu": [_cpu_row(row) for row in in_order(analysis, cpu)],
+        "cpu": list(map(_cpu_row, in_order(analysis, cpu))),
         "cores": _cores(data.manifest.pinning or {}, data.boots),
-        "backends": [_backend_row(use) for use in analysis.backends],
+        "backends": list(map(_backend_row, analysis.backends)),
     }
 
 
 def _ceiling_row(ceiling: Ceiling) -> TableRow:
-    measured = " and ".join(units.count(rate) for rate in ceiling.rates)
+    measured = " and ".join(map(units.count, ceiling.rates))
     return TableRow(
         ceiling.shape.description,
         (

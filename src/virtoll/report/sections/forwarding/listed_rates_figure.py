@@ -54,7 +54,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
 
 
 def _panel(analysis: Analysis, task: Task, curves: list[ListedCurve], size: tuple[float, float]) -> Specification:
-    reach = max(_reach(curve) for curve in curves)
+    reach = max(map(_reach, curves))
     values = [datum for curve in curves for datum in _points(analysis, task, curve, reach)]
     end = _MARGIN * max(reach, *(end for datum in values for end in (datum["offered_to"], datum["forwarded_to"])))
     ends = axis((0, end), None)

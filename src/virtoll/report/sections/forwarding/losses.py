@@ -29,7 +29,7 @@ def loss_values(analysis: Analysis) -> dict[str, Any]:
         "located": [_loss_row(row) for row in rows if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in rows),
         "summary": _loss_summary([row for row in rows if row.platform not in analysis.caveats]),
-        "pauses": [_pause_row(row) for row in in_order(analysis, pauses)],
+        "pauses": list(map(_pause_row, in_order(analysis, pauses))),
         "points": list(_point_rows(analysis)),
     }
 

@@ -30,7 +30,7 @@ def guests_values(source: ReportInput) -> dict[str, Any]:
         "shared": list(names),
         "cpu_platforms": platforms,
         "cpu": [_cpu_row(task, [uses.get((task, platform)) for platform in platforms]) for task in tasks],
-        "consolidations": [_consolidation_row(series) for series in analysis.consolidations],
+        "consolidations": list(map(_consolidation_row, analysis.consolidations)),
     }
 
 

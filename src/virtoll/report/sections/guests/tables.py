@@ -24,7 +24,7 @@ class Start:
     @property
     def shared_bytes(self) -> int | None:
         """Of all daemons that serve several guests; None if there are none, or one could not be read."""
-        daemons = [held_bytes(processes) for processes in self.idle.shared.values()] if self.idle else []
+        daemons = list(map(held_bytes, self.idle.shared.values())) if self.idle else []
         if not daemons or None in daemons:
             return None
         return sum(held or 0 for held in daemons)

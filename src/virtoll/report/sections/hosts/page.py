@@ -18,7 +18,7 @@ def hosts_values(source: ReportInput) -> dict[str, Any] | None:
         return None
     return {
         "rows": [_host_row(host, across.deviations) for host in across.hosts],
-        "variations": [_variation_row(variation) for variation in across.variations],
+        "variations": list(map(_variation_row, across.variations)),
         "several": bool(source.analysis.host_of),
         "flags": len(across.hosts) >= STAND_OUT_FROM,
         "stand_out_from": STAND_OUT_FROM,

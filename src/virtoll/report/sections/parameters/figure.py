@@ -161,7 +161,7 @@ def _across(panel: OverParameter, width: float) -> Specification:
     at = list(values)
     if values[-1] > _WIDE * min(above, default=values[-1]) and values[0] >= 0:
         if values[0] > 0:
-            scale, at = {"type": "log"}, [math.log(value) for value in values]
+            scale, at = {"type": "log"}, list(map(math.log, values))
         else:
             scale, at = {"type": "symlog", "constant": above[0]}, [math.log1p(value / above[0]) for value in values]
     named = where_room([words.parameter_place(panel.parameter, value) for value in values], at, width)

@@ -108,7 +108,7 @@ def _panel(
 def _across(rows: Sequence[ScaleRow], width: float, *, last: bool) -> Specification:
     """The numbers of guests, named where there is room."""
     numbers = sorted({row.point.guests for row in rows})
-    names = where_room([str(number) for number in numbers], [math.log(number) for number in numbers], width)
+    names = where_room(list(map(str, numbers)), list(map(math.log, numbers)), width)
     title = "guests at once" if last else None
     return axis((numbers[0], numbers[-1]), title, scale={"type": "log"}, ticks=numbers, names=names)
 

@@ -144,7 +144,7 @@ def _panel(look: _Look, source: str, rows: Sequence[Beside], *, last: bool) -> S
         "ticks": False,
         "domain": False,
         "labelPadding": 6,
-        "labelExpr": labels_of([_name(row) for row in rows]),
+        "labelExpr": labels_of(list(map(_name, rows))),
     }
     data = [datum for line, row in enumerate(rows) for datum in _data(row, line)]
     return {

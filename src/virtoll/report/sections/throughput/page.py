@@ -17,8 +17,8 @@ def throughput_values(source: ReportInput) -> dict[str, Any] | None:
     if not analysis.searches:
         return None
     return {
-        "rows": [_row(row) for row in analysis.searches],
-        "delays": [_delay_row(delay) for delay in delays_below(analysis.tasks, analysis.data.trials)],
+        "rows": list(map(_row, analysis.searches)),
+        "delays": list(map(_delay_row, delays_below(analysis.tasks, analysis.data.trials))),
         "percentiles": [f"p{share * 100:g}" for share in PERCENTILES],
     }
 
