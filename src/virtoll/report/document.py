@@ -186,19 +186,16 @@ def _verdict(comparison: Comparison | None) -> dict[str, Any]:
 def _not_known(analysis: Analysis) -> list[dict[str, Any]]:
     """What more blocks would decide; null blocks: not even the most that were tried."""
     seconds = block_seconds(analysis.data.every_trial, analysis.data.fitness)
-    by_hosts = bool(analysis.host_of)
-    return [
-        {
-            "platform": undecided.comparison.platform,
-            **_task(undecided.comparison.task),
-            "more_blocks": None if by_hosts else undecided.blocks,
-            "more_hosts": undecided.blocks if by_hosts else None,
-            "more_seconds": None
-            if by_hosts or undecided.blocks is None or seconds is None
-            else undecided.blocks * seconds,
-        }
-        for undecided in not_known(analysis)
-    ]
+    unit = "hosts" if analysis.host_of else "blocks"
+    rows = []
+    for undecided in not_known(analysis):
+        comparison, number = undecided.comparison, undecided.blocks
+        more: dict[str, float | None] = {"more_blocks": None, "more_hosts": None, "more_seconds": None}
+        more[f"more_{unit}"] = number
+        if unit == "blocks" and number is not None and seconds is not None:
+            more["more_seconds"] = number * seconds
+        rows.append({"platform": comparison.platform, **_task(comparison.task), **more})
+    return rows
 
 
 def _fitness(analysis: Analysis) -> dict[str, Any]:
