@@ -47,8 +47,7 @@ from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
 from virtoll.report import Analysis, load_analysis, words
 from virtoll.report.answer import rankings
-from virtoll.report.dataset.tables import ROWS as DATASET_ROWS
-from virtoll.report.dataset.tables import columns_of
+from virtoll.report.dataset.tables import TABLES as DATASET_TABLES
 from virtoll.report.row_tables import ROWS
 from virtoll.report.table import Column, ValueKind
 from virtoll.report.tables import TABLES as CSV_TABLES
@@ -249,13 +248,13 @@ def dataset(folder: Path) -> str:  # noqa: ARG001 - as the other tables
 
     def section(name: str) -> str:
         rows = (
-            (f"`{one.name}`", str(one.kind), "yes" if one.nullable else "–", one.unit or "–", one.meaning)
-            for one in columns_of(name)
+            (f"`{one.name}`", str(one.kind), "yes" if one.nullable else "–", _unit(one), one.meaning)
+            for one in DATASET_TABLES[name].columns
         )
         head = ("column", "type", "may be missing", "unit", "meaning")
-        return f"### {name}\nA row is {DATASET_ROWS[name]}.\n\n" + table(head, rows)
+        return f"### {name}\nA row is {DATASET_TABLES[name].row}.\n\n" + table(head, rows)
 
-    return "\n".join(section(name) for name in DATASET_ROWS)
+    return "\n".join(section(name) for name in DATASET_TABLES)
 
 
 def _unit(column: Column[Any]) -> str:

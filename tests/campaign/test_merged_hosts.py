@@ -12,12 +12,12 @@ import pytest
 from tests.support.campaign_parts import changed, changed_lines, merged
 from tests.support.facts import Command, assert_facts
 
-from virtoll.claims import NO_PAPER
 from virtoll.report import load_analysis, report_document
 from virtoll.report.answer import notes
 from virtoll.report.headline import host_words
 from virtoll.report.methods import methods_of
 from virtoll.report.page import render_page
+from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import TABLES, csv_tables
 from virtoll.runfolder.store import RunFolder
 
@@ -73,12 +73,12 @@ def test_the_host_is_a_level_of_the_analysis(several: Path) -> None:
 
 def test_page_tables_and_methods_have_the_hosts(several: Path) -> None:
     analysis = load_analysis(several)
-    page = render_page(analysis, {}, (), NO_PAPER).replace("\u00a0", " ")
+    page = render_page(ReportInput(analysis), {}).replace("\u00a0", " ")
     section = page.partition('id="hosts-title"')[2].partition("</section>")[0]
     assert all(f'<th scope="row">host-{number}</th>' in section for number in range(1, 7))
     assert "4, 10, 16, 22" in section
     assert '<td class="text wrap warn">slow' in section
-    tables = {table.name: table.records() for table in csv_tables(analysis)}
+    tables = {table.name: table.records() for table in csv_tables(ReportInput(analysis))}
     (flagged,) = (row for row in tables["hosts"] if row["stands_out"])
     assert (flagged["host"], flagged["platform"], flagged["blocks"]) == ("host-4", "slow", 4)
     others = [abs(math.log(row["factor"])) for row in tables["hosts"] if row is not flagged]
@@ -98,9 +98,9 @@ def test_page_tables_and_methods_have_the_hosts(several: Path) -> None:
 
 def test_a_run_of_one_host_has_no_table_of_hosts(parts: Path) -> None:
     analysis = load_analysis(merged(parts).folder)
-    assert not {"hosts", "host_variation"} & {table.name for table in csv_tables(analysis)}
+    assert not {"hosts", "host_variation"} & {table.name for table in csv_tables(ReportInput(analysis))}
     assert not analysis.across_hosts.variations
-    page = render_page(analysis, {}, (), NO_PAPER)
+    page = render_page(ReportInput(analysis), {})
     assert 'id="hosts-title"' in page, "the run was merged of parts"
     alone = load_analysis(parts / "block-1")
-    assert 'id="hosts-title"' not in render_page(alone, {}, (), NO_PAPER)
+    assert 'id="hosts-title"' not in render_page(ReportInput(alone), {})

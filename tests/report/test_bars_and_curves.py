@@ -22,6 +22,7 @@ from virtoll.report import words
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.parameters.figure import Upright
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis, analyse
@@ -40,7 +41,7 @@ GONE = Truth(
 
 
 def parts(analysis: Analysis, series: str) -> dict[str, FigureSpec]:
-    return {name: spec for name, spec in figures_of(analysis).items() if name.startswith(f"{series}-")}
+    return {name: spec for name, spec in figures_of(ReportInput(analysis)).items() if name.startswith(f"{series}-")}
 
 
 def panels(analysis: Analysis, series: str, width: Width = Width.PAGE) -> list[Specification]:
@@ -190,7 +191,7 @@ def test_a_curve_is_the_medians_over_the_parameter_with_their_intervals() -> Non
 def test_a_run_that_sweeps_nothing_has_no_curves_and_no_section() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, threads=(1, 2))))
     assert parts(analysis, "curves") == {}
-    assert set(figures_of(analysis)) == set(FIGURES)
+    assert set(figures_of(ReportInput(analysis))) == set(FIGURES)
     assert csv_rows(analysis, "curves") == []
     assert "parameters" not in page_of(analysis).ids
 

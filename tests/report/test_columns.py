@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support import synthetic_run
 
+from virtoll.report.report_input import ReportInput
 from virtoll.report.row_tables import ROWS
 from virtoll.report.table import SHARED, ValueKind
 from virtoll.report.tables import TABLES, csv_tables
@@ -29,7 +30,7 @@ def test_a_table_has_its_described_columns_in_their_order(sources: tuple[int, ..
         weighed=True,
         wired=True,
     )
-    tables = list(csv_tables(analyse(synthetic_run.run_data(truth))))
+    tables = list(csv_tables(ReportInput(analyse(synthetic_run.run_data(truth)))))
     made = {table.name: table.header for table in tables}
     labels = made.pop("equivalence")[2:]
     assert set(labels) >= {"native", "runc"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from virtoll.report.build import load
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.dataset.arrow import arrow_tables, as_kind, export, schema_of
 from virtoll.report.dataset.rows import rows_of
-from virtoll.report.dataset.tables import TABLES, OfRun, columns_of
+from virtoll.report.dataset.tables import TABLES
+from virtoll.report.report_input import ReportInput
 from virtoll.report.table import ValueKind
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.conditions import Condition
@@ -51,7 +52,7 @@ def data() -> RunData:
 @pytest.fixture(scope="module")
 def csv(data: RunData) -> dict[str, CsvTable]:
     """The report's tables of it."""
-    return {table.name: table for table in csv_tables(analyse(data))}
+    return {table.name: table for table in csv_tables(ReportInput(analyse(data)))}
 
 
 def beside_and_at_once() -> Iterable[RunData]:
@@ -73,12 +74,18 @@ def recorded(folder: Path) -> Iterable[RunData]:
         yield load(folder / packed.name.removesuffix(".tar.xz"))
 
 
-def wrong_values(name: str, rows: Sequence[OfRun]) -> list[str]:
+def cells(data: RunData, name: str) -> list[dict[str, Any]]:
+    """The rows of a table by their columns' names."""
+    columns = TABLES[name].columns
+    return [{column.name: column.value(row) for column in columns} for row in rows_of(data)[name]]
+
+
+def wrong_values(name: str, rows: Iterable[dict[str, Any]]) -> list[str]:
     """What of these rows is not of its column's type, or missing where nothing may be."""
     found = []
-    for one in columns_of(name):
+    for one in TABLES[name].columns:
         for row in rows:
-            value = getattr(row, one.name)
+            value = row[one.name]
             if not (one.nullable if value is None else type(value) is TYPES[one.kind]):
                 found.append(f"{name}.{one.name}: {value!r}")
     return found
@@ -87,76 +94,79 @@ def wrong_values(name: str, rows: Sequence[OfRun]) -> list[str]:
 def test_every_value_has_the_type_of_its_column(data: RunData, tmp_path: Path) -> None:
     seen: set[str] = set()
     for one in (data, *beside_and_at_once(), *recorded(tmp_path)):
-        for name, rows in rows_of(one).by_table().items():
+        for name in TABLES:
+            rows = cells(one, name)
             assert wrong_values(name, rows) == []
             seen |= {name} if rows else set()
     assert seen == set(TABLES)
 
 
 def test_a_wrong_value_is_found(data: RunData) -> None:
-    row = rows_of(data).samples[0]
-    assert wrong_values("samples", [replace(row, run=None)]) == ["samples.run: None"]  # type: ignore[arg-type]
-    assert wrong_values("samples", [replace(row, trial=1.0)]) == ["samples.trial: 1.0"]  # type: ignore[arg-type]
+    row = cells(data, "samples")[0]
+    assert wrong_values("samples", [row | {"run": None}]) == ["samples.run: None"]
+    assert wrong_values("samples", [row | {"trial": 1.0}]) == ["samples.trial: 1.0"]
 
 
 def test_samples_are_the_cells_of_the_report(data: RunData, csv: dict[str, CsvTable]) -> None:
     """Each trial and metric, with a value or not, and with the same one."""
     names = ("trial", "block", "platform", "workload", "parameters", "metric", "unit", "status", "value", "caveat")
-    cells = {tuple(row[name] for name in names) for row in csv["cells"].records()}
-    samples = [tuple(getattr(row, name) for name in names) for row in rows_of(data).samples]
-    assert set(samples) == cells
-    assert len(samples) == len(cells) > 500
-    assert {row.status for row in rows_of(data).samples} == {"ok", "failed", "invalid", "skipped"}
-    for row in rows_of(data).samples:
-        assert (row.value is None) == (row.reason is not None), row
+    expected = {tuple(row[name] for name in names) for row in csv["cells"].records()}
+    rows = cells(data, "samples")
+    samples = [tuple(row[name] for name in names) for row in rows]
+    assert set(samples) == expected
+    assert len(samples) == len(expected) > 500
+    assert {row["status"] for row in rows} == {"ok", "failed", "invalid", "skipped"}
+    for row in rows:
+        assert (row["value"] is None) == (row["reason"] is not None), row
 
 
 def test_points_are_those_of_the_report(data: RunData, csv: dict[str, CsvTable]) -> None:
     names = [one for one in csv["points"].header if one != "intended_rate_frames_per_second"]
     expected = [tuple(row[name] for name in names) for row in csv["points"].records()]
-    made = [tuple(getattr(row, name) for name in names) for row in rows_of(data).points if row.status == "ok"]
+    points = cells(data, "points")
+    made = [tuple(row[name] for name in names) for row in points if row["status"] == "ok"]
     assert sorted(made, key=repr) == sorted(((*one[:5], bool(one[5]), *one[6:]) for one in expected), key=repr)
-    for row in rows_of(data).points:
-        assert row.offered_frames + row.unsent_frames == row.intended_frames
-        assert row.flat_out == (row.intended_rate_frames_per_second is None)
-    assert any(row.delay_p50_ns is not None for row in rows_of(data).points)
+    for row in points:
+        assert row["offered_frames"] + row["unsent_frames"] == row["intended_frames"]
+        assert row["flat_out"] == (row["intended_rate_frames_per_second"] is None)
+    assert any(row["delay_p50_ns"] is not None for row in points)
 
 
 def test_boots_are_the_starts_of_the_report(data: RunData, csv: dict[str, CsvTable]) -> None:
     header = csv["guests"].header
     assert "idle_bytes" in header
     expected = [tuple(row[name] for name in header) for row in csv["guests"].records()]
-    assert [tuple(getattr(row, name) for name in header) for row in rows_of(data).boots] == expected
+    assert [tuple(row[name] for name in header) for row in cells(data, "boots")] == expected
 
 
 def test_a_run_is_one_row(data: RunData) -> None:
-    (row,) = rows_of(data).runs
+    (row,) = cells(data, "runs")
     ended = {status: sum(one.status == status for one in data.trials) for status in ("ok", "failed", "skipped")}
-    assert (row.run, row.state, row.baseline) == (data.manifest.run, "complete", "native")
-    assert row.planned_trials == row.ended_trials == len(data.trials)
-    assert row.ok_trials == ended["ok"] < len(data.trials)
+    assert (row["run"], row["state"], row["baseline"]) == (data.manifest.run, "complete", "native")
+    assert row["planned_trials"] == row["ended_trials"] == len(data.trials)
+    assert row["ok_trials"] == ended["ok"] < len(data.trials)
 
 
 def test_a_warm_up_is_there_and_marked(data: RunData) -> None:
     first, *others = data.trials
     warmed = replace(data, trials=tuple(others), warm_ups=(first.replace(warm_up=True),))
-    marked = [row.trial for row in rows_of(warmed).samples if row.warm_up]
+    marked = [row["trial"] for row in cells(warmed, "samples") if row["warm_up"]]
     assert set(marked) == {first.trial}
-    assert len(rows_of(warmed).samples) == len(rows_of(data).samples)
+    assert len(rows_of(warmed)["samples"]) == len(rows_of(data)["samples"])
 
 
 def test_guests_beside_and_guests_at_once_are_told_apart() -> None:
     beside, at_once, traffic = beside_and_at_once()
-    assert {row.condition for row in rows_of(beside).samples} == {None, "heavy load, same CPUs"}
-    samples = rows_of(at_once).samples
-    of_three = [row for row in samples if row.guests == 3]
-    assert len(of_three) == 3 * len({row.trial for row in of_three})
-    assert {(row.guests, row.guest) for row in samples} == {(1, 1), (3, 1), (3, 2), (3, 3)}
-    assert len({row.boot for row in of_three if row.platform == "netns" and row.block == 1}) == 3
-    assert all(row.value == pytest.approx(3e7, rel=0.2) for row in samples)
-    points = rows_of(traffic).points
-    assert {row.sources for row in points} == {2}
-    assert {row.delay_p50_ns for row in points} == {None}, "quantiles of two sources cannot be put together"
+    assert {row["condition"] for row in cells(beside, "samples")} == {None, "heavy load, same CPUs"}
+    samples = cells(at_once, "samples")
+    of_three = [row for row in samples if row["guests"] == 3]
+    assert len(of_three) == 3 * len({row["trial"] for row in of_three})
+    assert {(row["guests"], row["guest"]) for row in samples} == {(1, 1), (3, 1), (3, 2), (3, 3)}
+    assert len({row["boot"] for row in of_three if row["platform"] == "netns" and row["block"] == 1}) == 3
+    assert all(row["value"] == pytest.approx(3e7, rel=0.2) for row in samples)
+    points = cells(traffic, "points")
+    assert {row["sources"] for row in points} == {2}
+    assert {row["delay_p50_ns"] for row in points} == {None}, "quantiles of two sources cannot be put together"
 
 
 def test_a_number_that_fits_into_no_column_is_told(data: RunData) -> None:
@@ -183,10 +193,11 @@ def test_a_parquet_file_says_what_it_holds(data: RunData, tmp_path: Path) -> Non
 def test_a_unit_is_in_the_name_or_beside_it() -> None:
     ends = {"ns": "_ns", "bytes": "_bytes", "frames": "_frames", "frames/s": "_frames_per_second", "share": "_share"}
     for name in TABLES:
-        for one in columns_of(name):
-            assert one.unit in {"", "`unit`"} or one.name.endswith(ends[one.unit]), one
+        for one in TABLES[name].columns:
+            unit = schema_of(name).field(one.name).metadata[b"unit"].decode()
+            assert unit in {"", "`unit`"} or one.name.endswith(ends[unit]), one
+            assert unit == one.unit or one.kind is ValueKind.ANSWER
             assert one.meaning
-            assert schema_of(name).field(one.name).metadata[b"unit"].decode() == one.unit
 
 
 def test_a_run_without_anything_has_every_table(data: RunData) -> None:

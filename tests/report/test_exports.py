@@ -216,9 +216,9 @@ def test_tables_and_methods_are_well_formed(run: str) -> None:
             assert compiles(text), name
     for table in export_tables(analysis):
         rows = markdown_rows(texts[f"tables/{table.name}.md"])
-        assert {len(row) for row in rows} == {len(table.columns)}
+        assert {len(row) for row in rows} == {1 + len(table.columns)}
         written = latex_rows(texts[f"tables/{table.name}.tex"])
-        assert {len(row) for row in written} == {len(table.columns)}
+        assert {len(row) for row in written} == {1 + len(table.columns)}
         assert texts[f"tables/{table.name}.tex"].count(r"\label{tab:virtoll-") == texts[
             f"tables/{table.name}.tex"
         ].count(r"\caption{")

@@ -106,12 +106,12 @@ def test_many_workloads_stay_readable() -> None:
         tasks=tasks,
         comparisons=tuple(replace(some, task=one, share=0.5 + number / 10) for number, one in enumerate(tasks)),
     )
-    (phrase,) = next(one for one in platform_words(found) if one.platform == platform).phrases
+    (phrase,) = platform_words(found)[platform]
     assert_facts(phrase, task.metric.title, "12 sizes", "2.0", "slower", "1.6", "faster")
     titled = [replace(one, metric=one.metric.replace(title=f"metric {number}")) for number, one in enumerate(tasks)]
     comparisons = zip(found.comparisons, titled, strict=True)
     many = replace(found, comparisons=tuple(replace(one, task=task) for one, task in comparisons))
-    (phrase,) = next(one for one in platform_words(many) if one.platform == platform).phrases
+    (phrase,) = platform_words(many)[platform]
     assert_facts(phrase, "12 comparisons", "2.0", "1.6")
     other = replace(task, workload="another")
     wide = replace(found, tasks=tuple(replace(other, workload=f"another-{number}") for number in range(9)))

@@ -68,7 +68,7 @@ def test_what_the_two_runs_record_is_told_with_it(history: History, gathered: Ga
     ((between, (line,)),) = place.steps
     assert_facts(between, night_name(29), night_name(30))
     assert_facts(line, "runc", "1.1.5", "1.1.12")
-    (change,) = (one for one in place.changes if one.of is Kind.SHARE)
+    (change,) = (one for one in place.changes if one.series.of.kind is Kind.SHARE)
     assert_facts(change.line, "runc", "IPv4 forwarding 68 B", "5.3 %", "slower", "4.6", "6 %", "81.7 %", "77.8 %")
     lines = list(history_lines(history, gathered))
     assert any(change.line in one for one in lines)

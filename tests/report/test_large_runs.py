@@ -23,6 +23,7 @@ from virtoll.report.drawing import inline
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.style import Width
+from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.evidence.order_figure import MOST_MARKERS
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.records import PlannedTrial
@@ -172,7 +173,7 @@ def test_dots_have_every_value_with_its_place_and_outliers_their_words(analysis:
 
 
 def test_the_drawing_on_the_page_has_all_that_the_file_has(analysis: Analysis) -> None:
-    for name, spec in figures_of(analysis).items():
+    for name, spec in figures_of(ReportInput(analysis)).items():
         if spec.why_not(analysis) is not None:
             continue
         drawing = render(name, spec, analysis)

@@ -32,6 +32,7 @@ from virtoll.report.exports import export_texts, exports_of
 from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.style import KNOWN, Width, platform_styles
 from virtoll.report.headline import DECIDES_WITHIN, level_class
+from virtoll.report.report_input import ReportInput
 from virtoll.report.section import Section
 from virtoll.report.sections import SECTIONS
 from virtoll.report.table import Table, shared
@@ -93,7 +94,7 @@ def test_a_report_is_whole_and_loads_nothing(name: str, reports: Reports) -> Non
 def test_every_figure_is_drawn_and_stands_on_the_page(name: str, reports: Reports) -> None:
     built = reports(name)
     page = read_page(built.path)
-    for figure, spec in figures_of(built.analysis).items():
+    for figure, spec in figures_of(ReportInput(built.analysis)).items():
         file = built.path.parent / "figures" / figure
         drawn = spec.why_not(built.analysis) is None
         assert file.with_suffix(".svg").exists() is drawn
@@ -106,14 +107,14 @@ def test_every_figure_is_drawn_and_stands_on_the_page(name: str, reports: Report
         optional = {"listed_rates", "sources", "scaling", "guests", "consolidation"}
         shown = figure not in NOT_ON_EVERY_PAGE and (drawn or figure not in optional)
         assert (f"figure-{figure}" in page.ids) is shown, figure
-    series = figures_of(built.analysis).keys() - FIGURES.keys()
+    series = figures_of(ReportInput(built.analysis)).keys() - FIGURES.keys()
     assert any(figure.startswith("bars-") for figure in series) is ("paper-summary" in page.ids)
     assert any(figure.startswith("curves-") for figure in series) is ("parameters" in page.ids)
 
 
 def test_the_converter_takes_every_figure(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     analysis = analysis_of(name)
-    for figure, spec in figures_of(analysis).items():
+    for figure, spec in figures_of(ReportInput(analysis)).items():
         if name not in DRAWN and spec.why_not(analysis) is None:
             narrow = spec.in_a_column(analysis) or spec.stacks
             for width in (Width.PAGE, Width.COLUMN)[: 1 + narrow]:
@@ -164,11 +165,11 @@ def test_a_long_reason_is_short_in_the_answer_and_whole_below(tmp_path: Path) ->
 def test_the_same_run_gives_the_same_bytes(reports: Reports, tmp_path: Path) -> None:
     one = reports("whole")
     two = build_report(one.path.parents[1], tmp_path / "two")
-    beside = then_and_now(one.analysis)
-    specs = figures_of(one.analysis, beside)
+    source = ReportInput(one.analysis, one.ledger, then_and_now(one.analysis))
+    specs = figures_of(source)
     drawn = sum(spec.why_not(one.analysis) is None for spec in specs.values())
     files = sorted(path.relative_to(two.path.parent) for path in two.path.parent.rglob("*") if path.is_file())
-    tables, texts = csv_tables(one.analysis, one.ledger, beside), export_texts(exports_of(one.analysis))
+    tables, texts = csv_tables(source), export_texts(exports_of(one.analysis))
     assert len(files) == 2 + 2 * drawn + len(list(tables)) + len(texts), "the page, its list of files, figures, tables"
     for file in files:
         assert (one.path.parent / file).read_bytes() == (two.path.parent / file).read_bytes(), file
@@ -401,10 +402,9 @@ def test_a_section_is_added_by_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pat
     table = Table[str](
         "starts", "a platform", lambda source: source.analysis.platforms, (shared("platform", lambda label: label),)
     )
-    section = Section("start", "Start of the guests", lambda _: {}, tables=(table,), figures={"start": figure})
-    for module in ("page", "tables"):
+    section = Section("start", lambda _: {}, title="Start of the guests", tables=(table,), figures={"start": figure})
+    for module in ("page", "tables", "figures"):
         monkeypatch.setattr(f"virtoll.report.{module}.SECTIONS", (*SECTIONS, section))
-    monkeypatch.setitem(FIGURES, "start", figure)
     built = build_report(write(tmp_path / "run", SMALL))
     page = read_page(built.path)
     assert {"start", "figure-start"} <= set(page.ids)
@@ -445,8 +445,8 @@ def test_what_should_be_equal_and_is_not_marks_the_comparison(tmp_path: Path) ->
 
 def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(reports: Reports) -> None:
     analysis = reports("nested").analysis
-    figures = figures_of(analysis, then_and_now(analysis))
-    (name,) = figures.keys() - figures_of(analysis).keys()
+    figures = figures_of(ReportInput(analysis, beside=then_and_now(analysis)))
+    (name,) = figures.keys() - figures_of(ReportInput(analysis)).keys()
     svg = html.unescape(drawn(reports("nested"))[name])
     shown = " ".join(re.findall(r"<(?:text|tspan)[^>]*>([^<]*)", svg))
     assert_facts(shown, "Tables 2 and 3", "maximum forwarding rate", "OpenVZ", "now: netns")

@@ -59,7 +59,7 @@ def reproduced(*runs: RunOf) -> Reproduction:
 
 
 def page_of_study(found: Reproduction, drawings: Mapping[str, Drawing] | None = None) -> Page:
-    return read_page(render_reproduction(found, drawings or {}))
+    return read_page(render_reproduction(found, drawings or {}, ()))
 
 
 def claim(found: Reproduction, identifier: str) -> Joined:
@@ -306,7 +306,7 @@ def test_what_has_a_caveat_is_open_and_the_legend_says_why() -> None:
     drawing = drawings_of(found, rendered)["figure-3-1"]
     assert [one["platform"] for one in data_in(drawing) if one.get("caveat")] == ["uml"]
     assert f"†  {FUNCTIONAL_ONLY}" in legend_of(json.loads(drawing.specification or ""))
-    assert FUNCTIONAL_ONLY in render_reproduction(found, {})
+    assert FUNCTIONAL_ONLY in render_reproduction(found, {}, ())
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from virtoll.report.figures import FIGURES, figures_of
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.markers import OUTLINES, left_half, shape
 from virtoll.report.figures.style import DARK, KNOWN, LIGHT, SPARE, Specification, Width, config, nice_log_ticks
+from virtoll.report.report_input import ReportInput
 from virtoll.runfolder.conditions import Condition
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
@@ -101,14 +102,14 @@ def drawings(analysis: Analysis) -> dict[str, Drawing]:
     """Every figure of the run, drawn."""
     return {
         name: render(name, spec, analysis)
-        for name, spec in figures_of(analysis).items()
+        for name, spec in figures_of(ReportInput(analysis)).items()
         if spec.why_not(analysis) is None
     }
 
 
 def specification(name: str, analysis: Analysis, width: Width = Width.PAGE) -> Specification:
     """What a figure draws."""
-    spec = figures_of(analysis)[name]
+    spec = figures_of(ReportInput(analysis))[name]
     assert isinstance(spec, FigureSpec)
     return spec.draw(analysis, width)
 
@@ -302,7 +303,7 @@ def test_what_is_drawn_is_in_the_data(width: Width, analysis: Analysis, drawings
 
 
 def test_a_figure_is_the_same_each_time(analysis: Analysis, drawings: dict[str, Drawing]) -> None:
-    specs = figures_of(analysis)
+    specs = figures_of(ReportInput(analysis))
     assert {"cost", "forwarding", "throughput", "bars-1", "curves-stream-threads", "order"} <= set(drawings)
     assert {"sources", "scaling", "listed_rates", "routers_beside", "clock", "guests", "consolidation"} <= set(drawings)
     numbered = [name for name, drawing in drawings.items() if " id=" in drawing.page]

@@ -11,6 +11,7 @@ from tests.support.verdicts import SOME, VERDICTS, judged
 
 from virtoll.report import words
 from virtoll.report.headline import platform_words
+from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import csv_tables
 from virtoll.stats.compare import Verdict
 from virtoll.stats.intervals import Interval
@@ -73,9 +74,9 @@ def test_what_is_not_known_comes_with_what_is_possible() -> None:
     own, together = Interval(0.15, 0.25, 0.95, "t"), Interval(0.03, 1.25, 0.95, "t")
     some = judged(Verdict.UNKNOWN, 0.2, interval=own, simultaneous=together)
     found = replace(analysis_of("whole"), comparisons=(some,))
-    (phrase,) = next(one for one in platform_words(found) if one.platform == some.platform).phrases
+    (phrase,) = platform_words(found)[some.platform]
     assert_facts(phrase, some.task.metric.title, some.task.size, "34", "25 %")
-    (table,) = (one for one in csv_tables(found) if one.name == "comparisons")
+    (table,) = (one for one in csv_tables(ReportInput(found)) if one.name == "comparisons")
     *_, row = table.records()
     assert (row["verdict"], row["share"], row["low"], row["high"]) == ("not known", 0.2, 0.15, 0.25)
     assert (row["family"], row["at_least"], row["margin"]) == ("primary", None, None)
@@ -86,5 +87,5 @@ def test_of_cpu_time_what_is_possible_is_more_and_less() -> None:
     task = replace(SOME.task, metric=SOME.task.metric.replace(source="cpu_points"))
     wide = judged(Verdict.UNKNOWN, 0.9, simultaneous=Interval(0.5, 1.5, 0.95, "t"))
     found = replace(analysis_of("whole"), comparisons=(replace(wide, task=task),))
-    (phrase,) = next(one.phrases for one in platform_words(found) if one.platform == SOME.platform)
+    (phrase,) = platform_words(found)[SOME.platform]
     assert_facts(phrase, "2.0", "more", "1.5", "less")

@@ -20,6 +20,7 @@ from virtoll.claims import then_and_now
 from virtoll.cli import app
 from virtoll.report.build import ledger_of, load_analysis
 from virtoll.report.page import render_page
+from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.overview import overview
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
@@ -90,7 +91,7 @@ def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Every table of a run's report."""
     analysis = load_analysis(folder)
     ratios = Ratios(analysis)
-    made = csv_tables(analysis, ledger_of(analysis, (), ratios), then_and_now(analysis, ratios))
+    made = csv_tables(ReportInput(analysis, ledger_of(analysis, (), ratios), then_and_now(analysis, ratios)))
     return {one.name: one.records() for one in made}
 
 
@@ -137,7 +138,8 @@ def test_the_run_stays_what_it_was(telling: Path) -> None:
 def test_the_page_says_that_names_are_stand_ins(telling: Path) -> None:
     for folder, anonymous in ((telling, False), (find_run(str(packed(telling))), True)):
         analysis = load_analysis(folder)
-        page = render_page(analysis, {}, ledger_of(analysis), then_and_now(analysis, Ratios(analysis)))
+        source = ReportInput(analysis, ledger_of(analysis), then_and_now(analysis, Ratios(analysis)))
+        page = render_page(source, {})
         assert ("stand-ins" in page) is anonymous
         assert bool([name for name in NAMES if name in page]) is not anonymous
 

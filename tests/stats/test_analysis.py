@@ -125,7 +125,7 @@ def test_the_metrics_of_one_workload_are_told_apart() -> None:
         for label, cost in (("native", 1.0), ("netns", 4.0))
     ]
     analysis = analyse(made_up_run({"native": {}, "netns": {}}, made))
-    (netns,) = [words.phrases for words in platform_words(analysis) if words.platform == "netns"]
+    netns = platform_words(analysis)["netns"]
     titles = {task.metric.name: task.metric.title for task in analysis.tasks}
     for name in ("transactions_per_second", "latency_p95"):
         (phrase,) = (one for one in netns if titles[name] in one)

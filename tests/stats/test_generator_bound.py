@@ -12,6 +12,7 @@ from tests.support.terminal import answer_text
 from virtoll.report.figures import FIGURES
 from virtoll.report.headline import bound_line
 from virtoll.report.page import render_page
+from virtoll.report.report_input import ReportInput
 from virtoll.stats.analysis import Analysis, analyse
 
 
@@ -30,6 +31,6 @@ def test_a_generator_bound_rate_is_marked_wherever_it_stands() -> None:
     assert "native" not in bound_line(found)
     assert re.search(r"netns.*frames/s.*generator-bound", answer_text(found, 120))
     drawn = {name: spec for name, spec in FIGURES.items() if spec.why_not(found) is None}
-    page = render_page(found, {name: render(name, spec, found) for name, spec in drawn.items()})
+    page = render_page(ReportInput(found), {name: render(name, spec, found) for name, spec in drawn.items()})
     assert page.count("generator-bound") >= 5
     assert not bound_line(calibrated(1e7))

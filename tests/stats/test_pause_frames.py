@@ -14,6 +14,7 @@ from tests.support.facts import assert_facts
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.report.page import render_page
+from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Hop
@@ -95,14 +96,14 @@ def test_the_page_and_a_table_show_them_where_they_are_counted() -> None:
         return one.replace(points=tuple(point.replace(hops=hops) for point in one.points or ()))
 
     counting = analyse(replace(plain_run, trials=tuple(map(pausing, plain_run.trials))))
-    assert '<h3 id="pauses">' in render_page(counting, {})
-    (table,) = (one for one in csv_tables(counting) if one.name == "pause_frames")
+    assert '<h3 id="pauses">' in render_page(ReportInput(counting), {})
+    (table,) = (one for one in csv_tables(ReportInput(counting)) if one.name == "pause_frames")
     place = table.header.index("sent_frames")
     assert {(row[place - 1], row[place]) for row in table.rows} == {(None, 5)}
-    assert 'id="pauses"' not in render_page(analyse(plain_run), {})
-    assert "pause_frames" not in {one.name for one in csv_tables(analyse(plain_run))}
+    assert 'id="pauses"' not in render_page(ReportInput(analyse(plain_run)), {})
+    assert "pause_frames" not in {one.name for one in csv_tables(ReportInput(analyse(plain_run)))}
     roles = {role: {"host": {"ssh": "bench@peer"}, "interfaces": ["eth1"]} for role in ("generator", "sink")}
     hypervisor: dict[str, Any] = {"host": {"local": True}, "interfaces": ["eth2"]}
     testbed = {**roles, "hypervisor": hypervisor, "flow_control": False}
     by_nics = analyse(replace(plain_run, manifest=plain_run.manifest.replace(testbed=testbed)))
-    assert_facts(render_page(by_nics, {}), "No interface", "pause frames", "flow control", "switched off")
+    assert_facts(render_page(ReportInput(by_nics), {}), "No interface", "pause frames", "flow control", "switched off")

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from virtoll.claims import then_and_now
 from virtoll.report.build import ledger_of
 from virtoll.report.page import render_page
+from virtoll.report.report_input import ReportInput
 from virtoll.stats.analysis import Analysis
 
 _VOID = frozenset({"meta", "br", "img", "link", "hr", "input"})
@@ -68,7 +69,7 @@ def read_page(page: Path | str) -> Page:
 
 def page_of(analysis: Analysis) -> Page:
     """The page of a run without its figures, whose drawing takes longest."""
-    return read_page(render_page(analysis, {}, ledger_of(analysis), then_and_now(analysis)))
+    return read_page(render_page(ReportInput(analysis, ledger_of(analysis), then_and_now(analysis)), {}))
 
 
 def text_of(element: Element) -> str:

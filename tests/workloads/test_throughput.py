@@ -21,6 +21,7 @@ from virtoll.campaign.pipeline import measure
 from virtoll.campaign.progress import SilentProgress, outcome
 from virtoll.report import page
 from virtoll.report.build import load_analysis
+from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
@@ -202,9 +203,9 @@ def test_percentiles_of_several_histograms_are_those_of_all_frames() -> None:
 def test_the_page_and_the_tables_show_bounds_and_delays(folder: RunFolder) -> None:
     analysis = load_analysis(folder.path)
     assert not analysis.curves, "a search is no sweep"
-    text = page.render_page(analysis, {})
+    text = page.render_page(ReportInput(analysis), {})
     assert_facts(text, "generator-bound", "NDR", "PDR")
-    tables = {table.name: table for table in csv_tables(analysis)}
+    tables = {table.name: table for table in csv_tables(ReportInput(analysis))}
     bounds = [
         dict(zip(tables["conditional_throughput"].header, row, strict=True))
         for row in tables["conditional_throughput"].rows

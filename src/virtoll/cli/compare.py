@@ -396,14 +396,13 @@ def _page(comparisons: Sequence[Compared], output: Path, open_page: bool) -> Pat
 
 def _gate_lines(gate: GateView) -> Iterator[str]:
     """The outcome, what is missed with its numbers, and what cannot be told by its reason."""
-    from virtoll.report.gate import measured_words
 
     yield ""
     yield gate.words
     unknown: dict[str, list[str]] = {}
     for check in gate.checks:
         if check.outcome == "missed":
-            yield f"  missed: {'; '.join((measured_words(check), *check.rest))}"
+            yield f"  missed: {'; '.join((check.measured, *check.rest))}"
         elif check.outcome != "met":
             unknown.setdefault(check.rest[-1] if check.rest else "", []).append(f"{check.platform}, {check.task}")
     for reason, names in unknown.items():

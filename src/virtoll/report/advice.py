@@ -16,7 +16,7 @@ from virtoll import units
 from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests, Margin, PlatformAdvice, Statement
 from virtoll.advise.meets import tightest_of
 from virtoll.report import words
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.runfolder.yaml_file import dump_yaml
 from virtoll.stats.analysis import Analysis
 from virtoll.system.printable import printable
@@ -87,8 +87,8 @@ def all_advice_lines(advice: Advice) -> list[str]:
 
 
 def _family(advice: Advice) -> str:
-    intervals = "1 interval" if advice.family == 1 else f"{advice.family} intervals"
-    return f"{intervals} of 95 % taken together; {_counted(advice.blocks, 'block')} in the run"
+    intervals, blocks = words.counted(advice.family, "interval"), words.counted(advice.blocks, "block")
+    return f"{intervals} of 95 % taken together; {blocks} in the run"
 
 
 def advice_view(advice: Advice, experiments: Sequence[AnsweringExperiment]) -> AdviceView:
@@ -206,14 +206,16 @@ def _evidence(finding: Finding, caveat: str | None) -> str:
     value = "" if finding.value is None else f"{_value(finding.value, finding.unit)} {relation} "
     where = f", {finding.under}" if finding.under else ""
     bound = "" if finding.bound.startswith("router") else f" ({finding.bound})"
-    rests_on = ([_counted(finding.blocks, "block")] if finding.blocks else []) + [_counted(finding.trials, "trial")]
-    text = f"{value}{finding.task}{bound}{where}; {', '.join(rests_on)}"
+    rests_on = words.counted(finding.trials, "trial")
+    if finding.blocks:
+        rests_on = f"{words.counted(finding.blocks, 'block')}, {rests_on}"
+    text = f"{value}{finding.task}{bound}{where}; {rests_on}"
     fit = _fit(finding.fit) if finding.fit is not None else ""
     more = [finding.note, *((fit, finding.reason) if finding.value is not None else (finding.reason, fit))]
     if finding.caveat and finding.caveat != caveat:
         more.append(finding.caveat)
     if finding.more_blocks is not None:
-        more.append(f"{_counted(finding.more_blocks, 'block')} more would decide it, were the estimate the truth")
+        more.append(f"{words.counted(finding.more_blocks, 'block')} more would decide it, were the estimate the truth")
     return "; ".join(filter(None, (text, *more)))
 
 
@@ -260,9 +262,9 @@ def _guests(guests: Guests) -> str:
     measured = f"measured with {_listed(str(step.guests) for step in guests.steps)}"
     parts = []
     if guests.at_least is not None:
-        parts.append(f"at least {_counted(guests.at_least, 'guest')} at once, each of them")
+        parts.append(f"at least {words.counted(guests.at_least, 'guest')} at once, each of them")
     if guests.not_with is not None:
-        parts.append(f"not {_counted(guests.not_with, 'guest')}")
+        parts.append(f"not {words.counted(guests.not_with, 'guest')}")
     if guests.by_model is not None:
         where = ", which is beyond what was measured" if guests.beyond else ""
         parts.append(f"{guests.by_model} by the model{where}")
@@ -272,10 +274,6 @@ def _guests(guests: Guests) -> str:
     more = [f"each takes {units.size(round(guests.taken_bytes))} of the host's memory"] if guests.taken_bytes else []
     more += [_fit(guests.fit)] if guests.fit is not None else []
     return "; ".join([*parts, measured, *more])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -291,11 +289,11 @@ def advice_document(advice: Advice, experiments: Sequence[AnsweringExperiment]) 
         "blocks": advice.blocks,
         "baseline": advice.baseline,
         "platforms": [
-            {**_plain(asdict(platform)), "guests": [_with_ends(each) for each in platform.guests]}
+            {**_plain(asdict(platform)), "guests": list(map(_with_ends, platform.guests))}
             for platform in advice.platforms
         ],
         "cautions": list(advice.cautions),
-        "experiments": [asdict(experiment) for experiment in experiments],
+        "experiments": list(map(asdict, experiments)),
     }
 
 
@@ -310,7 +308,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return list(map(_plain, value))
     if isinstance(value, Enum):
         return value.value[0] if isinstance(value.value, tuple) else str(value.value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -318,10 +316,10 @@ def _plain(value: Any) -> Any:
 
 def advice_lines(view: AdviceView) -> list[str]:
     """The answer in short: which platforms meet the need, which do not, and of which it is not known."""
-    by_answer: dict[str, list[str]] = {}
-    for row in view.rows:
-        by_answer.setdefault(row.cells[0].main, []).append(row.head)
-    return [f"need: {view.need}", *(f"  {answer}: {', '.join(platforms)}" for answer, platforms in by_answer.items())]
+    lines = [f"need: {view.need}"]
+    for answer, rows in grouped(view.rows, lambda row: row.cells[0].main).items():
+        lines.append(f"  {answer}: {', '.join(row.head for row in rows)}")
+    return lines
 
 
 def file_text(document: Mapping[str, Any]) -> str:

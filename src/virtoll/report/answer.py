@@ -196,21 +196,13 @@ def cost_to_know_line(analysis: Analysis) -> str:
     seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial, analysis.data.fitness)
     unit = "host" if analysis.host_of else "block"
     can = [undecided for undecided in left if undecided.blocks is not None]
-    never = len(left) - len(can)
-    rest = (
-        f" {never} {'lies' if never == 1 else 'lie'} so near to the margin that {MOST_BLOCKS} {unit}s would not decide "
-        f"{'it' if never == 1 else 'them'}."
-        if never
-        else ""
-    )
+    rest = _never(len(left) - len(can), unit)
+    lead = f"{len(left)} comparisons are not known."
     if len(left) == 1:
         lead = f"1 comparison is not known: {_named(left[0])}."
-    else:
-        lead = f"{len(left)} comparisons are not known."
     if not can:
         return lead + rest
-    most = can[-1].blocks or 0
-    what = "it" if len(left) == 1 else "all of them" if not never else "one" if len(can) == 1 else f"{len(can)} of them"
+    most, what = can[-1].blocks or 0, _decided(len(can), len(left))
     lead = f"{lead} By this run's noise, {_more(most, seconds, unit)} would decide {what}"
     if analysis.extendable:
         rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
@@ -223,6 +215,19 @@ def cost_to_know_line(analysis: Analysis) -> str:
     return f"{lead}; {'first ' if others > 0 else ''}{examples}.{rest}"
 
 
+def _never(number: int, unit: str) -> str:
+    if not number:
+        return ""
+    verb, them = ("lies", "it") if number == 1 else ("lie", "them")
+    return f" {number} {verb} so near to the margin that {MOST_BLOCKS} {unit}s would not decide {them}."
+
+
+def _decided(number: int, of: int) -> str:
+    if number == of:
+        return "it" if of == 1 else "all of them"
+    return "one" if number == 1 else f"{number} of them"
+
+
 def _named(undecided: Remaining) -> str:
     return f"{undecided.comparison.platform} in {undecided.comparison.task.label}"
 
@@ -230,4 +235,4 @@ def _named(undecided: Remaining) -> str:
 def _more(blocks: int, seconds: float | None, unit: str) -> str:
     """'4 more blocks (12 min)', '1 more host'."""
     time = "" if seconds is None else f" ({units.time_to_come(blocks * seconds)})"
-    return f"{blocks} more {unit}{'' if blocks == 1 else 's'}{time}"
+    return f"{words.counted(blocks, f'more {unit}')}{time}"

@@ -7,7 +7,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from virtoll.advise.gate import Threshold, judge_gate
@@ -23,6 +23,7 @@ from virtoll.report.gate import GateView, gate_view
 from virtoll.report.page import render_page
 from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.renewal import renewed
+from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.damage import damage_told
 from virtoll.runfolder.looks import Looks
@@ -234,28 +235,27 @@ def _built(
     drawer: Drawer,
 ) -> ReportResult:
     """What the process of `drawer` draws is asked for first, and waited for last."""
-    figures = figures_of(analysis)
+    source = ReportInput(analysis)
+    figures = figures_of(source)
     drawings = _drawings(drawer, analysis, figures)
     ratios = Ratios(analysis)
-    beside = then_and_now(analysis, ratios)
-    of_papers = {name: figure for name, figure in figures_of(analysis, beside).items() if name not in figures}
+    source = replace(source, beside=then_and_now(analysis, ratios))
+    of_papers = {name: figure for name, figure in figures_of(source).items() if name not in figures}
     drawings |= _drawings(drawer, analysis, of_papers)
     advice = adviser(analysis) if adviser is not None else None
-    ledger = ledger_of(analysis, claims, ratios)
+    source = replace(source, ledger=ledger_of(analysis, claims, ratios))
     del ratios  # its cells are of no use to the page
     damage, exports = differences(run_directory), exports_of(analysis)
     gate = gate_view(judge_gate(analysis, thresholds, damage or ())) if thresholds else None
     try:
         with renewed(target) as folder:
             page = render_page(
-                analysis,
+                source,
                 drawings,
-                ledger,
-                beside,
                 damage=damage or (),
                 unchecked=unchecked(run_directory) if analysis.data.state.state == "complete" else (),
                 renewed_seconds=renewed_seconds,
-                tables=write_tables(folder, csv_tables(analysis, ledger, beside)),
+                tables=write_tables(folder, csv_tables(source)),
                 exports=exports,
                 advice=advice,
                 gate=gate,
@@ -266,7 +266,7 @@ def _built(
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write the report to {target}: {reason}. Report a copy of the run.") from error
-    return ReportResult(target / "index.html", ledger, analysis, damage, advice, gate)
+    return ReportResult(target / "index.html", tuple(source.ledger), analysis, damage, advice, gate)
 
 
 def _drawings(drawer: Drawer, analysis: Analysis, specs: Mapping[str, FigureSpec]) -> dict[str, Drawing]:

@@ -15,7 +15,7 @@ from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.compared_table import compared_table
 from virtoll.report.exchange.comment import comment_heads, comment_row, comment_text
-from virtoll.report.gate import GateView, measured_words
+from virtoll.report.gate import GateView
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.between_runs import Between, Sample
 from virtoll.stats.changes import Change
@@ -100,8 +100,7 @@ class Compared:
             return "Nothing that both have can be compared."
         counts = [(verdict, sum(comparison.verdict is verdict for comparison in comparisons)) for verdict in _COUNTED]
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
-        noun = "comparison" if len(comparisons) == 1 else "comparisons"
-        return f"{len(comparisons)} {noun} of primary metrics: {verdicts}."
+        return f"{words.counted(len(comparisons), 'comparison')} of primary metrics: {verdicts}."
 
 
 def _run_words(analysis: Analysis) -> str:
@@ -172,7 +171,7 @@ def notes(compared: Compared) -> list[str]:
     size = sum(comparison.p_value is not None and comparison.task.metric.primary for comparison in between.comparisons)
     if size:
         sentences.append(
-            f"Verdicts are corrected (Holm) over {size} comparison{'' if size == 1 else 's'} of primary metrics; the "
+            f"Verdicts are corrected (Holm) over {words.counted(size, 'comparison')} of primary metrics; the "
             f"chance that any difference among them is false is at most {words.amount(between.level)}."
         )
     return sentences
@@ -278,7 +277,7 @@ def _markdown_of(compared: Compared) -> Iterator[str]:
         if open_checks:
             yield from ("", *comment_heads(["outcome", "measured", "why"]))
             for check in open_checks:
-                yield comment_row([check.outcome, measured_words(check), "; ".join(check.rest)])
+                yield comment_row([check.outcome, check.measured, "; ".join(check.rest)])
     different = [comparison for comparison in compared.between.comparisons if comparison.verdict in DIFFERENT]
     rest = [
         comparison
@@ -312,7 +311,7 @@ def _markdown_table(compared: Compared, rows: Sequence[Comparison]) -> Iterator[
 
 def compared_document(comparisons: Sequence[Compared]) -> dict[str, Any]:
     """All of it for a program; what is missing is null and never zero."""
-    return {"schema": SCHEMA, "version": VERSION, "comparisons": [_document_of(compared) for compared in comparisons]}
+    return {"schema": SCHEMA, "version": VERSION, "comparisons": list(map(_document_of, comparisons))}
 
 
 def _document_of(compared: Compared) -> dict[str, Any]:

@@ -6,59 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from virtoll.errors import StorageError
 from virtoll.report import words
 from virtoll.report.changes import change_lines
-from virtoll.report.compared import (
-    Compared,
-    cautions,
-    notes,
-    of_task,
-    sample_words,
-)
+from virtoll.report.compared import Compared, cautions, notes, of_task, sample_words
 from virtoll.report.compared_table import compared_table
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.compared import compared_caption, compared_figure_why_not, draw_compared
-from virtoll.report.gate import measured_words
-from virtoll.report.page_files import write_page, write_tables
+from virtoll.report.page_files import write_folder
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
-from virtoll.report.renewal import renewed
 from virtoll.report.rows import VERDICT_CLASS
 from virtoll.stats.compare import Comparison
 
 
 @dataclass(frozen=True)
 class RowView:
-    """A platform on a task: both sides, the verdict in two parts, its class, and why it is so."""
+    """A platform on a task: both sides, the verdict in words and as a class, and the share with its interval."""
 
-    platform: str
+    comparison: Comparison
     first: str
     second: str
-    head: str
-    tail: str
-    small: str
+    verdict: words.VerdictWords
     kind: str
-    reason: str
+    small: str
 
 
 @dataclass(frozen=True)
 class PartView:
-    """One comparison of the page: what is on either side, what is said of it, and its rows by task."""
+    """One comparison of the page: what is said of it, and its rows by task."""
 
     number: int
-    title: str
-    summary: str
-    names: tuple[str, str]
-    sides: tuple[str, str]
-    cautions: tuple[str, ...]
-    notes: tuple[str, ...]
+    compared: Compared
+    cautions: Sequence[str]
+    notes: Sequence[str]
     figure: FigureView
-    rows: tuple[tuple[str, tuple[RowView, ...]], ...]
-    changes: tuple[str, ...]
-    gate: Any
+    rows: Sequence[tuple[str, Sequence[RowView]]]
+    changes: Sequence[str]
 
 
 def build_comparison(comparisons: Sequence[Compared], target: Path) -> Path:
@@ -68,14 +52,8 @@ def build_comparison(comparisons: Sequence[Compared], target: Path) -> Path:
     """
     with Drawer() as drawer:
         drawn = [_drawn(drawer, number, compared) for number, compared in enumerate(comparisons, 1)]
-        try:
-            with renewed(target, may_be_link=True) as folder:
-                names = write_tables(folder, _tables(comparisons))
-                page = render_comparison(comparisons, drawn, names)
-                write_page(folder, page, [drawing for drawing in drawn if drawing is not None])
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
+        drawings = [drawing for drawing in drawn if drawing is not None]
+        write_folder(target, _tables(comparisons), partial(render_comparison, comparisons, drawn), drawings)
     return target / "index.html"
 
 
@@ -107,10 +85,7 @@ def render_comparison(comparisons: Sequence[Compared], drawn: Sequence[Drawing |
     analyses = (analysis for each in comparisons for analysis in (each.between.first, each.between.second))
     runs = list(dict.fromkeys(analysis.data.manifest.run for analysis in analyses))
     context = {
-        **browser_context(figures, ", ".join(runs), platforms, list(dict.fromkeys(tasks.values()))),
-        "platform_names": set(platforms),
-        "workload_of": tasks,
-        "caveats": {},
+        **browser_context(figures, ", ".join(runs), platforms, tasks.values(), workload_of=tasks),
         "parts": parts,
         "tables": tables,
     }
@@ -125,47 +100,20 @@ def _part(number: int, compared: Compared, drawn: Drawing | None) -> PartView:
         if drawn is None
         else drawn_view(drawn, title, "compared", compared_caption(compared.between, compared.first, compared.second))
     )
-    rows = tuple(
-        (task.label, tuple(_row(compared, each) for each in of_task(compared.between, task)))
-        for task in compared.between.tasks
-    )
-    return PartView(
-        number=number,
-        title=compared.title,
-        summary=compared.summary,
-        names=(compared.first, compared.second),
-        sides=compared.sides,
-        cautions=tuple(cautions(compared)),
-        notes=tuple(notes(compared)),
-        figure=figure,
-        rows=rows,
-        changes=() if compared.between.paired else change_lines(compared.changes),
-        gate=_gate(compared),
-    )
-
-
-def _gate(compared: Compared) -> Any:
-    """The outcome, and each check in three texts; None where nothing was asked."""
-    if compared.gate is None:
-        return None
-    checks = [(each.kind, each.outcome, measured_words(each), "; ".join(each.rest)) for each in compared.gate.checks]
-    return {"kind": compared.gate.kind, "words": compared.gate.words, "checks": checks}
+    between = compared.between
+    rows = [(task.label, [_row(compared, each) for each in of_task(between, task)]) for task in between.tasks]
+    changes = () if between.paired else change_lines(compared.changes)
+    return PartView(number, compared, cautions(compared), notes(compared), figure, rows=rows, changes=changes)
 
 
 def _row(compared: Compared, comparison: Comparison) -> RowView:
-    first, second = compared.between.samples(comparison)
-    sentence = words.said(comparison)
-    estimate = words.share_and_interval(comparison.share, comparison.interval) if comparison.share is not None else ""
-    return RowView(
-        platform=comparison.platform,
-        first=sample_words(first, comparison.task.metric.unit),
-        second=sample_words(second, comparison.task.metric.unit),
-        head=sentence.head,
-        tail=sentence.tail,
-        small=f"{estimate} of {compared.first}" if estimate else "",
-        kind=VERDICT_CLASS[comparison.verdict],
-        reason=comparison.reason,
-    )
+    unit = comparison.task.metric.unit
+    first, second = (sample_words(sample, unit) for sample in compared.between.samples(comparison))
+    small = ""
+    if comparison.share is not None:
+        small = f"{words.share_and_interval(comparison.share, comparison.interval)} of {compared.first}"
+    kind = VERDICT_CLASS[comparison.verdict]
+    return RowView(comparison, first, second, words.said(comparison), kind, small=small)
 
 
 def _tables(comparisons: Sequence[Compared]) -> list[CsvTable]:

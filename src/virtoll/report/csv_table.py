@@ -32,10 +32,16 @@ def no_formula(cell: Any) -> Any:
     return f"'{cell}"
 
 
-def _harmless(cell: Any) -> Any:
-    """A cell that neither a spreadsheet computes nor a terminal obeys, on which somebody prints the file."""
-    value = no_formula(cell)
-    return printable(value) if isinstance(value, str) else value
+class _Harmless(dict[str, str]):
+    """Texts that neither a spreadsheet computes nor a terminal obeys, on which somebody prints the file.
+
+    Each is made once: most of a table's texts stand in it many times.
+    """
+
+    def __missing__(self, text: str) -> str:
+        harmless = printable(no_formula(text))
+        self[text] = harmless
+        return harmless
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,9 @@ class CsvTable:
 
     def _to(self, out: TextIO) -> None:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(map(_harmless, self.header))
-        writer.writerows(map(_harmless, row) for row in self.rows)
+        harmless = _Harmless()
+        for row in (self.header, *self.rows):
+            writer.writerow([harmless[cell] if isinstance(cell, str) else cell for cell in row])
 
     def records(self) -> list[dict[str, Any]]:
         """The rows for a program, each as `record` gives it."""

@@ -23,6 +23,7 @@ from virtoll.report.sections import SECTIONS
 from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.report.sections.explanation.page import explanation_records
+from virtoll.report.table import Column, of_task
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.ranking import Placed, Ranking
@@ -34,6 +35,7 @@ VERSION: Final = 1  # another one where a key goes, or means something else; new
 
 _TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
 """Those of the report whose rows are in the document as well."""
+_OF_TASK: Final[tuple[Column[Task], ...]] = of_task(lambda task: task)
 
 
 def report_document(
@@ -133,14 +135,7 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
 
 def _task(task: Task) -> dict[str, Any]:
     """Keys that name a task, as the CSV tables have them."""
-    metric = task.metric
-    return {
-        "workload": task.workload,
-        "parameters": task.parameters,
-        "metric": metric.name,
-        "unit": metric.unit,
-        "label": task.label,
-    }
+    return {column.name: column.value(task) for column in _OF_TASK}
 
 
 def _ranking(analysis: Analysis, ranking: Ranking) -> dict[str, Any]:
@@ -190,19 +185,16 @@ def _verdict(comparison: Comparison | None) -> dict[str, Any]:
 def _not_known(analysis: Analysis) -> list[dict[str, Any]]:
     """What more blocks would decide; null blocks: not even the most that were tried."""
     seconds = block_seconds(analysis.data.every_trial, analysis.data.fitness)
-    by_hosts = bool(analysis.host_of)
-    return [
-        {
-            "platform": undecided.comparison.platform,
-            **_task(undecided.comparison.task),
-            "more_blocks": None if by_hosts else undecided.blocks,
-            "more_hosts": undecided.blocks if by_hosts else None,
-            "more_seconds": None
-            if by_hosts or undecided.blocks is None or seconds is None
-            else undecided.blocks * seconds,
-        }
-        for undecided in not_known(analysis)
-    ]
+    unit = "hosts" if analysis.host_of else "blocks"
+    rows = []
+    for undecided in not_known(analysis):
+        comparison, number = undecided.comparison, undecided.blocks
+        more: dict[str, float | None] = {"more_blocks": None, "more_hosts": None, "more_seconds": None}
+        more[f"more_{unit}"] = number
+        if unit == "blocks" and number is not None and seconds is not None:
+            more["more_seconds"] = number * seconds
+        rows.append({"platform": comparison.platform, **_task(comparison.task), **more})
+    return rows
 
 
 def _fitness(analysis: Analysis) -> dict[str, Any]:

@@ -4,8 +4,9 @@ Main types: `ExportTable`, `ExportGroup`. No numbers are computed here: they are
 and `units`. Must not: escape anything; that is the writers'.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from virtoll import units
 from virtoll.report import headline, words
@@ -13,21 +14,23 @@ from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.isolation.page import isolated_tasks
 from virtoll.report.sections.paper.page import paper_values
 from virtoll.report.sections.scale.page import together_words
+from virtoll.report.table import Column, ValueKind, number, text
 from virtoll.runfolder.conditions import ALONE
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
 
-_NONE, _SHARE = "–", "% of {} (95 % interval)"
+_NONE: Final = "–"
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column: its head; `number`: its cells are set to the right; `wide`: they may take several lines."""
+class ExportRow:
+    """A platform in a group: its name, values in words, and comparison; `reference`: what others are against."""
 
-    head: str
-    number: bool = False
-    wide: bool = False
+    platform: str
+    values: tuple[str, ...]
+    comparison: Comparison | None = None
+    reference: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,17 @@ class ExportGroup:
     """Rows that belong to one thing, which is the table's first column: a workload, or a workload beside others."""
 
     head: str
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[ExportRow, ...]
 
 
 @dataclass(frozen=True)
 class ExportTable:
-    """A file name without its ending, the columns (the first is of the groups' heads), the groups, and notes below."""
+    """A file name without its ending, the heads of the groups' and rows' columns, the groups, and notes below."""
 
     name: str
     caption: str
-    columns: tuple[Column, ...]
+    head: str
+    columns: tuple[Column[ExportRow], ...]
     groups: tuple[ExportGroup, ...]
     notes: tuple[str, ...]
 
@@ -52,52 +56,75 @@ class ExportTable:
 def export_tables(analysis: Analysis) -> tuple[ExportTable, ...]:
     """Every such table of a run that has rows: cost, isolation, scale, a paper's summary."""
     made = (_cost(analysis), _isolation(analysis), _scale(analysis), _paper_summary(analysis))
-    return tuple(table for table in made if table.groups)
+    return tuple(table for table in made if table is not None and table.groups)
+
+
+_PLATFORM: Final[Column[ExportRow]] = text("platform", "", lambda row: row.platform)
+
+
+def _value(head: str, place: int) -> Column[ExportRow]:
+    return number(head, "", "", lambda row: row.values[place])
+
+
+def _compared(reference: str) -> tuple[Column[ExportRow], ...]:
+    """A comparison's share with its own interval, and its verdict in words."""
+    return (
+        number(f"% of {reference} (95 % interval)", "", "", _share),
+        Column("verdict", "", "", ValueKind.SENTENCE, _verdict),
+    )
+
+
+def _share(row: ExportRow) -> str:
+    if row.reference:
+        return "100 %"
+    comparison = row.comparison
+    if comparison is None or comparison.share is None:
+        return _NONE
+    return words.share_and_interval(comparison.share, comparison.interval)
+
+
+def _verdict(row: ExportRow) -> str:
+    if row.reference:
+        return "baseline"
+    if row.comparison is None or row.comparison.share is None:
+        return "not measured"
+    return words.said(row.comparison).text
 
 
 def _cost(analysis: Analysis) -> ExportTable:
     """Each platform at each task: its median, its share of the baseline's performance, and the verdict."""
-    baseline = analysis.baseline if any(comparison.share is not None for comparison in analysis.comparisons) else None
-    columns: tuple[Column, ...] = (Column("workload", wide=True), Column("platform"), Column("median", number=True))
-    if baseline is None:
-        columns = (*columns, Column("interval of the median", number=True))
-    else:
-        columns = (*columns, Column(_SHARE.format(baseline), number=True), Column("verdict", wide=True))
-    compared = {
-        (comparison.platform, comparison.task): comparison for comparison in (*analysis.comparisons, *analysis.control)
-    }
+    every = (*analysis.comparisons, *analysis.control)
+    compared = {(comparison.platform, comparison.task): comparison for comparison in every}
     named = {platform for platform, _ in (*analysis.cells, *compared)}
-    there = [platform for platform in analysis.platforms if platform in named]
+    baseline = analysis.baseline if any(comparison.share is not None for comparison in analysis.comparisons) else None
     groups = []
     for task in analysis.tasks:
-        rows = tuple(
-            _cost_row(analysis, platform, task, baseline, compared.get((platform, task))) for platform in there
-        )
+        rows = []
+        for platform in analysis.platforms:
+            if platform in named:
+                values, comparison = _of_cell(analysis, platform, task), compared.get((platform, task))
+                rows.append(ExportRow(_name(analysis, platform), values, comparison, platform == baseline))
         if any((platform, task) in analysis.cells for platform in analysis.platforms):
-            groups.append(ExportGroup(task.label, rows))
+            groups.append(ExportGroup(task.label, tuple(rows)))
+    columns = (_value("interval of the median", 1),) if baseline is None else _compared(baseline)
     caption = f"What each platform costs, against {baseline}" if baseline else "Medians of each platform"
     notes = [_sample(analysis), *(_share_notes(analysis, baseline) if baseline else ())]
     if baseline is None:
         notes.append("There are no ratios and no verdicts, because nothing was compared with a baseline.")
     elif analysis.family + analysis.second_family:
         notes.append(headline.family_line(analysis).partition(". ")[2])
-    return ExportTable("cost", caption, columns, tuple(groups), (*filter(None, notes), *_doubts(analysis)))
+    columns = (_PLATFORM, _value("median", 0), *columns)
+    return ExportTable("cost", caption, "workload", columns, tuple(groups), notes=_notes(analysis, notes))
 
 
-def _cost_row(
-    analysis: Analysis, platform: str, task: Task, baseline: str | None, compared: Comparison | None
-) -> tuple[str, ...]:
+def _of_cell(analysis: Analysis, platform: str, task: Task) -> tuple[str, str]:
+    """The median and its interval."""
     cell, unit = analysis.cells.get((platform, task)), task.metric.unit
     median = _NONE if cell is None else words.estimate(cell.median, cell.interval, unit)
     if analysis.generator_bound(platform, task):
         median = f"{median} (generator-bound)"
-    name = _name(analysis, platform)
-    if baseline is None:
-        spread = cell.interval if cell is not None else None
-        return name, median, units.between(spread.low, spread.high, unit) if spread else _NONE
-    if platform == baseline:
-        return name, median, "100 %", "baseline"
-    return (name, median, *_compared(compared))
+    spread = None if cell is None else cell.interval
+    return median, _NONE if spread is None else units.between(spread.low, spread.high, unit)
 
 
 def _name(analysis: Analysis, platform: str) -> str:
@@ -105,17 +132,12 @@ def _name(analysis: Analysis, platform: str) -> str:
     return f"{platform}{sign}{' (A/A)' if platform == analysis.data.manifest.control else ''}"
 
 
-def _compared(comparison: Comparison | None) -> tuple[str, str]:
-    """A comparison's share with its own interval, and its verdict in words."""
-    if comparison is None or comparison.share is None:
-        return _NONE, "not measured"
-    return words.share_and_interval(comparison.share, comparison.interval), words.said(comparison).text
-
-
-def _isolation(analysis: Analysis) -> ExportTable:
+def _isolation(analysis: Analysis) -> ExportTable | None:
     """Each guest under each condition against itself alone."""
     isolation, groups = analysis.isolation, []
-    for task in isolated_tasks(analysis) if isolation.conditions else ():
+    if not isolation.conditions:
+        return None
+    for task in isolated_tasks(analysis):
         for condition in isolation.conditions:
             rows = []
             for platform in analysis.platforms:
@@ -123,23 +145,14 @@ def _isolation(analysis: Analysis) -> ExportTable:
                 alone = isolation.cells.get((platform, task, ALONE))
                 if comparison is not None and comparison.share is not None and alone is not None:
                     median = words.estimate(alone.median, alone.interval, task.metric.unit)
-                    rows.append((_name(analysis, platform), median, *_compared(comparison)))
+                    rows.append(ExportRow(_name(analysis, platform), (median,), comparison))
             if rows:
                 groups.append(ExportGroup(f"{task.label}, beside {condition.label}", tuple(rows)))
-    columns = (
-        Column("workload and condition", wide=True),
-        Column("platform"),
-        Column("median alone", number=True),
-        Column(_SHARE.format("alone"), number=True),
-        Column("verdict", wide=True),
-    )
-    notes = (
-        _sample(analysis),
-        *_share_notes(analysis, "the same guest alone"),
-        _corrected(isolation.family),
-    )
+    columns = (_PLATFORM, _value("median alone", 0), *_compared("alone"))
+    notes = [_sample(analysis), *_share_notes(analysis, "the same guest alone"), _corrected(isolation.family)]
     caption = "What guests beside a guest take from it, against the same guest alone"
-    return ExportTable("isolation", caption, columns, tuple(groups), (*filter(None, notes), *_doubts(analysis)))
+    head = "workload and condition"
+    return ExportTable("isolation", caption, head, columns, tuple(groups), notes=_notes(analysis, notes))
 
 
 def _scale(analysis: Analysis) -> ExportTable:
@@ -151,53 +164,41 @@ def _scale(analysis: Analysis) -> ExportTable:
             for platform in analysis.platforms:
                 row = at_once.row(platform, task, point)
                 if row is not None:
-                    against = ("100 %", "baseline") if platform == baseline else ()
-                    against = against or _compared(at_once.comparison(platform, task, point))
-                    each = units.value(row.each, task.metric.unit)
-                    rows.append((_name(analysis, platform), each, together_words(row), *against))
+                    values = (units.value(row.each, task.metric.unit), together_words(row))
+                    comparison = at_once.comparison(platform, task, point)
+                    rows.append(ExportRow(_name(analysis, platform), values, comparison, platform == baseline))
             if rows:
                 groups.append(ExportGroup(f"{task.label}, {at_once.words(point)}", tuple(rows)))
-    columns = (
-        Column("workload and guests at once", wide=True),
-        Column("platform"),
-        Column("one guest", number=True),
-        Column("all together", number=True),
-        Column(_SHARE.format(baseline or "the baseline"), number=True),
-        Column("verdict", wide=True),
-    )
-    notes = (
+    columns = (_PLATFORM, _value("one guest", 0), _value("all together", 1), *_compared(baseline or "the baseline"))
+    notes = [
         _sample(analysis),
         "One guest: the median over trials of the guests' mean (of durations the harmonic one).",
         *(_share_notes(analysis, f"as many guests of {baseline}") if baseline else ()),
         _corrected(at_once.family),
-    )
+    ]
     caption = f"Several guests at once, against as many of {baseline}" if baseline else "Several guests at once"
-    return ExportTable("scale", caption, columns, tuple(groups), (*filter(None, notes), *_doubts(analysis)))
+    head = "workload and guests at once"
+    return ExportTable("scale", caption, head, columns, tuple(groups), notes=_notes(analysis, notes))
 
 
-def _paper_summary(analysis: Analysis) -> ExportTable:
+def _paper_summary(analysis: Analysis) -> ExportTable | None:
     """The same values as a paper summed up."""
     values, method = paper_values(ReportInput(analysis)), analysis.paper_method
     if values is None or method is None:
-        return ExportTable("paper_summary", "", (), (), ())
+        return None
     groups = []
     for row in values["rows"]:
         cells = zip(values["platforms"], row.cells, strict=True)
-        rows = tuple((_name(analysis, platform), cell.main, cell.small, cell.but) for platform, cell in cells)
-        groups.append(ExportGroup(row.head, rows))
-    columns = (
-        Column("workload", wide=True),
-        Column("platform"),
-        Column("value", number=True),
-        Column("spread", number=True),
-        Column("% of the baseline, values", number=True),
-    )
+        rows = [ExportRow(_name(analysis, platform), (cell.main, cell.small, cell.but)) for platform, cell in cells]
+        groups.append(ExportGroup(row.head, tuple(rows)))
+    columns = (_PLATFORM, _value("value", 0), _value("spread", 1), _value("% of the baseline, values", 2))
     notes = (
         f"{method.title[:1].upper()}{method.title[1:]}; the spread is the {method.spread}. After {method.used_by}.",
         "No verdict rests on it: it neither pairs by block nor corrects for the number of comparisons.",
         _run(analysis),
     )
-    return ExportTable("paper_summary", f"As the paper summarised: {method.title}", columns, tuple(groups), notes)
+    caption = f"As the paper summarised: {method.title}"
+    return ExportTable("paper_summary", caption, "workload", columns, tuple(groups), notes=notes)
 
 
 def _share_notes(analysis: Analysis, of: str) -> Iterable[str]:
@@ -216,7 +217,7 @@ def _share_notes(analysis: Analysis, of: str) -> Iterable[str]:
 def _corrected(family: int) -> str:
     """For how many comparisons, in a scenario with a family of its own."""
     return (
-        f"Verdicts are corrected (Holm) over {family} comparison{'' if family == 1 else 's'} of primary metrics."
+        f"Verdicts are corrected (Holm) over {words.counted(family, 'comparison')} of primary metrics."
         if family
         else ""
     )
@@ -226,12 +227,12 @@ def _sample(analysis: Analysis) -> str:
     return f"{words.blocks_words(analysis)}; medians over blocks." if analysis.blocks else ""
 
 
-def _doubts(analysis: Analysis) -> Sequence[str]:
-    """What must be known of these numbers, and which run they are of."""
+def _notes(analysis: Analysis, notes: Iterable[str]) -> tuple[str, ...]:
+    """These notes, what else must be known of the numbers, and which run they are of."""
     alarm = headline.control_line(analysis) if analysis.alarms else ""
     lines = (alarm, headline.order_line(analysis), headline.caveat_line(analysis), headline.unlike_line(analysis))
     unfit = headline.host_line(analysis) if analysis.fitness.reasons else ""
-    return tuple(filter(None, (*lines, unfit, _run(analysis))))
+    return tuple(filter(None, (*notes, *lines, unfit, _run(analysis))))
 
 
 def _run(analysis: Analysis) -> str:

@@ -31,6 +31,11 @@ class CheckView:
     value: str
     rest: tuple[str, ...]
 
+    @property
+    def measured(self) -> str:
+        """'netns, Super Pi 16384 digits: 2.00x (1.98 to 2.03x) in 5 blocks'."""
+        return ": ".join(filter(None, (f"{self.platform}, {self.task}", self.value)))
+
 
 @dataclass(frozen=True)
 class GateView:
@@ -58,14 +63,9 @@ def gate_lines(view: GateView) -> list[str]:
     """The outcome of each threshold, with what was measured, why it cannot be told, and what would tell."""
     lines = [view.words]
     for check in view.checks:
-        lines += [f"  {check.outcome}: {check.threshold}", f"    {measured_words(check)}"]
+        lines += [f"  {check.outcome}: {check.threshold}", f"    {check.measured}"]
         lines += [f"    {line}" for line in check.rest]
     return [*lines, *(f"  cannot tell: {doubt}" for doubt in view.doubts)]
-
-
-def measured_words(check: CheckView) -> str:
-    """'netns, Super Pi 16384 digits: 2.00x (1.98 to 2.03x) in 5 blocks'."""
-    return ": ".join(filter(None, (f"{check.platform}, {check.task}", check.value)))
 
 
 def gate_view(judged: Gate) -> GateView:
@@ -97,7 +97,7 @@ def _value(check: Check) -> str:
     ends = (check.low, check.high) if check.low is not None and check.high is not None else None
     between = "" if ends is None else f" ({words.outward(*ends, check.unit)})"
     value = units.estimate(check.estimate, ends, check.unit)
-    return f"{value}{between} in {check.blocks} block{'' if check.blocks == 1 else 's'}"
+    return f"{value}{between} in {words.counted(check.blocks, 'block')}"
 
 
 def _rest(check: Check) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _rest(check: Check) -> Iterator[str]:
     if check.reason:
         yield check.reason
     if check.more_blocks is not None:
-        blocks = f"{check.more_blocks} more block{'' if check.more_blocks == 1 else 's'}"
+        blocks = words.counted(check.more_blocks, "more block")
         yield f"by this run's noise, {blocks} would decide it"
 
 

@@ -6,10 +6,11 @@ with what the interval still allows: it is not the same as "no cost". The words 
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.rows import grouped
+from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.cautions import Caution
 from virtoll.stats.caveats import hosts_of
@@ -25,14 +26,6 @@ _STATES_NAMED = 4
 # A run decides where its limits are no larger. It is where words go over from percent to factors: a run that misses
 # half as much again tells a platform from its host only where nobody needs a run to see it.
 DECIDES_WITHIN = 1.5
-
-
-@dataclass(frozen=True)
-class PlatformWords:
-    """One platform's result: a phrase for each workload."""
-
-    platform: str
-    phrases: tuple[str, ...]
 
 
 def headline_tasks(analysis: Analysis) -> tuple[Task, ...]:
@@ -161,8 +154,8 @@ def family_line(analysis: Analysis) -> str:
         return ""
     rest = f", and over {analysis.second_family} of the others" if analysis.second_family else ""
     return (
-        f"{words.blocks_words(analysis)}. Verdicts are corrected (Holm) over {analysis.family} comparison"
-        f"{'' if analysis.family == 1 else 's'} of primary metrics{rest}. The chance that any "
+        f"{words.blocks_words(analysis)}. Verdicts are corrected (Holm) over "
+        f"{words.counted(analysis.family, 'comparison')} of primary metrics{rest}. The chance that any "
         f"difference of a family is false is at most {words.amount(analysis.level)}."
     )
 
@@ -246,7 +239,7 @@ def host_words(analysis: Analysis) -> str:
     hosts = len(analysis.across_hosts.hosts)
     facts = (
         host.get("cpu_model"),
-        f"{cpus} CPU{'' if cpus == 1 else 's'}" if cpus else None,
+        words.counted(cpus, "CPU") if cpus else None,
         host.get("os"),
         f"Linux {kernel}" if kernel else None,
         f"{hosts} such hosts" if hosts > 1 else None,
@@ -278,59 +271,45 @@ def left_out_line(analysis: Analysis, most: int | None = None) -> str:
 
     Of a reason with more than ``most`` letters only whole words of its beginning.
     """
-    by_reason: dict[str, list[str]] = {}
-    for platform, reason in left_out(analysis):
-        shown = reason if most is None else textwrap.shorten(reason, most, placeholder=CUT)
-        by_reason.setdefault(shown, []).append(platform)
-    reasons = "; ".join(f"{', '.join(platforms)} ({reason})" for reason, platforms in by_reason.items())
-    return f"Not measured: {reasons}." if reasons else ""
+    reasons = dict(left_out(analysis))
+    if most is not None:
+        reasons = {platform: textwrap.shorten(reason, most, placeholder=CUT) for platform, reason in reasons.items()}
+    by_reason = grouped(reasons, lambda platform: reasons[platform])
+    line = "; ".join(f"{', '.join(platforms)} ({reason})" for reason, platforms in by_reason.items())
+    return f"Not measured: {line}." if line else ""
 
 
-def platform_words(analysis: Analysis) -> tuple[PlatformWords, ...]:
-    """Each platform's result in words, workload by workload; empty without a baseline."""
+def platform_words(analysis: Analysis) -> dict[str, tuple[str, ...]]:
+    """Each platform's result in words, a phrase for each workload; empty without a baseline."""
     if analysis.baseline is None:
-        return ()
+        return {}
     skipped = {analysis.data.manifest.baseline, analysis.data.manifest.control}
-    return tuple(
-        PlatformWords(platform, _phrases(analysis, platform))
-        for platform in analysis.platforms
-        if platform not in skipped
-    )
+    return {platform: _phrases(analysis, platform) for platform in analysis.platforms if platform not in skipped}
 
 
 def _phrases(analysis: Analysis, platform: str) -> tuple[str, ...]:
     comparisons = [comparison for comparison in analysis.comparisons if comparison.platform == platform]
-    if comparisons and all(comparison.verdict is Verdict.NOT_MEASURED for comparison in comparisons):
+    by_verdict = grouped(comparisons, lambda comparison: comparison.verdict)
+    if by_verdict.keys() == {Verdict.NOT_MEASURED}:
         return (f"not measured ({comparisons[0].reason})",)
-    caveat = next((comparison.caveat for comparison in comparisons if comparison.verdict is Verdict.FUNCTIONAL), None)
-    if caveat is not None:
-        return (_functional(analysis, platform, comparisons, caveat),)
-    groups = [
-        [comparison for comparison in comparisons if comparison.task.metric == metric]
-        for metric in dict.fromkeys(comparison.task.metric for comparison in comparisons)
-    ]
-    unknown = [comparison for comparison in comparisons if comparison.verdict is Verdict.UNKNOWN]
-    rest = [
-        _alike([comparison for comparison in comparisons if comparison.verdict is Verdict.ALIKE]),
-        _remainder(
-            "Not known",
-            [comparison for comparison in unknown if comparison.caveat is None and comparison.simultaneous is not None],
-        ),
-        _remainder(
-            "Not known, only one block has both values",
-            [comparison for comparison in unknown if comparison.caveat is None and comparison.simultaneous is None],
-            most=_NAMED_SINGLY,
-        ),
-        *(
-            _remainder(f"No verdict, {caveat}", [comparison for comparison in unknown if comparison.caveat == caveat])
-            for caveat in dict.fromkeys(comparison.caveat for comparison in unknown if comparison.caveat is not None)
-        ),
-        _remainder(
-            "Not measured", [comparison for comparison in comparisons if comparison.verdict is Verdict.NOT_MEASURED]
-        ),
-    ]
-    differences = [_difference(group, verdict) for group in groups for verdict in (Verdict.SLOWER, Verdict.FASTER)]
-    return tuple(phrase for phrase in (*differences, *rest) if phrase)
+    for comparison in by_verdict.get(Verdict.FUNCTIONAL, ())[:1]:
+        return (_functional(analysis, platform, comparisons, comparison.caveat or ""),)
+    phrases = []
+    for group in grouped(comparisons, _metric).values():
+        phrases += [_difference(group, verdict) for verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    phrases.append(_alike(by_verdict.get(Verdict.ALIKE, ())))
+    of_caveat = grouped(by_verdict.get(Verdict.UNKNOWN, ()), lambda comparison: comparison.caveat)
+    by_blocks = grouped(of_caveat.pop(None, ()), lambda comparison: comparison.simultaneous is None)
+    phrases.append(_remainder("Not known", by_blocks.get(False, ())))
+    one_block = "Not known, only one block has both values"
+    phrases.append(_remainder(one_block, by_blocks.get(True, ()), most=_NAMED_SINGLY))
+    phrases += [_remainder(f"No verdict, {caveat}", group) for caveat, group in of_caveat.items()]
+    phrases.append(_remainder("Not measured", by_verdict.get(Verdict.NOT_MEASURED, ())))
+    return tuple(filter(None, phrases))
+
+
+def _metric(comparison: Comparison) -> MetricRecord:
+    return comparison.task.metric
 
 
 def _functional(analysis: Analysis, platform: str, comparisons: Sequence[Comparison], caveat: str) -> str:
@@ -346,29 +325,25 @@ def _difference(group: Sequence[Comparison], verdict: Verdict) -> str:
     comparisons = [comparison for comparison in group if comparison.verdict is verdict]
     if not comparisons:
         return ""
-    sizes = (
-        "" if len(comparisons) == len(group) else " " + ", ".join(comparison.task.size for comparison in comparisons)
-    )
-    return f"{title_of(group[0].task.metric)}{sizes}: {words.difference(comparisons).text}"
+    name = title_of(group[0].task.metric)
+    if len(comparisons) < len(group):
+        name = f"{name} {', '.join(comparison.task.size for comparison in comparisons)}"
+    return f"{name}: {words.difference(comparisons).text}"
 
 
 def _alike(alike: Sequence[Comparison]) -> str:
     """What is alike, gathered by the margin: 'Alike within 10 %: Super Pi, fork and wait'."""
-    phrases = []
-    for margin in sorted({comparison.margin for comparison in alike if comparison.margin is not None}):
-        comparisons = [comparison for comparison in alike if comparison.margin == margin]
-        phrases.append(f"within {words.amount(margin)}: {', '.join(_names(comparisons))}")
+    by_margin = grouped(alike, lambda comparison: comparison.margin or 0.0)
+    phrases = [f"within {words.amount(margin)}: {', '.join(_names(by_margin[margin]))}" for margin in sorted(by_margin)]
     return f"Alike {'; '.join(phrases)}" if phrases else ""
 
 
 def _names(some: Sequence[Comparison]) -> list[str]:
     """Each metric once: with its size, or with their number."""
     names = []
-    for metric in dict.fromkeys(comparison.task.metric for comparison in some):
-        sizes = [comparison.task.size for comparison in some if comparison.task.metric == metric]
-        names.append(
-            f"{title_of(metric)} {sizes[0]}".strip() if len(sizes) == 1 else f"{title_of(metric)} in {len(sizes)} sizes"
-        )
+    for metric, group in grouped(some, _metric).items():
+        size = group[0].task.size if len(group) == 1 else f"in {len(group)} sizes"
+        names.append(f"{title_of(metric)} {size}".strip())
     return names
 
 
@@ -377,11 +352,12 @@ def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) 
 
     Of more than ``most`` names only their number and range are reported.
     """
-    names = []
-    for metric in dict.fromkeys(comparison.task.metric for comparison in alike):
-        group = [comparison for comparison in alike if comparison.task.metric == metric]
-        reported = [[comparison] for comparison in group] if len(group) <= _NAMED_SINGLY else [group]
-        names += [_named(some) for some in reported]
+    names: list[str] = []
+    for group in grouped(alike, _metric).values():
+        if len(group) <= _NAMED_SINGLY:
+            names += [_named([comparison]) for comparison in group]
+        else:
+            names.append(_named(group))
     if most is not None and len(names) > most:
         shares = _shares([comparison.share for comparison in alike if comparison.share is not None])
         return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of slowdowns"

@@ -20,10 +20,7 @@ class ChangeView:
     `where`: where else it may be, empty where that is certain. `kind`: a class of the page's, by the direction.
     """
 
-    platform: str
-    task: str
-    workload: str
-    of: Kind
+    series: Series
     size: str
     interval: str
     levels: str
@@ -33,9 +30,10 @@ class ChangeView:
     @property
     def line(self) -> str:
         """All of it."""
-        kind = ", own value" if self.of is Kind.OWN else ""
+        kind = ", own value" if self.series.of.kind is Kind.OWN else ""
         where = f"; {self.where}" if self.where else ""
-        return f"{self.platform}, {self.task}{kind}: {self.size} ({self.interval}), {self.levels}{where}"
+        lead = f"{self.series.of.platform}, {self.series.task.label}{kind}"
+        return f"{lead}: {self.size} ({self.interval}), {self.levels}{where}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def lead(history: History, gathered: Gathered) -> str:
     """What was looked at, in one sentence."""
     first, last, count = history.runs[0], history.runs[-1], len(history.runs)
     span = f", {moment(first)[:10]} to {moment(last)[:10]}" if count > 1 else ""
-    runs = f"{count} run{'' if count == 1 else 's'} of one host{span}"
+    runs = f"{words.counted(count, 'run')} of one host{span}"
     return f"{gathered.experiment}: {runs}; {_series(len(history.series))}"
 
 
@@ -66,7 +64,7 @@ def outcome(history: History) -> str:
     changes = sum(len(series.changes or ()) for series in history.series)
     if not any(series.changes is not None for series in history.series):
         return "not known whether anything changed: no series has enough runs"
-    count = "no change" if not changes else "1 change" if changes == 1 else f"{changes} changes"
+    count = words.counted(changes, "change") if changes else "no change"
     percent = f"{100 * history.level:g} %"
     return f"{count}; by chance alone any is told in at most {percent} of histories, for each kind of series"
 
@@ -103,10 +101,7 @@ def _change(history: History, series: Series, change: SeriesChange) -> ChangeVie
     if (change.earliest, change.latest) != (change.before, change.after):
         where = f"it may be anywhere from {history.runs[change.earliest].name} to {history.runs[change.latest].name}"
     return ChangeView(
-        platform=series.of.platform,
-        task=series.task.label,
-        workload=series.of.workload,
-        of=series.of.kind,
+        series,
         size=words.factor(change.factor),
         interval=_interval(change),
         levels=f"{before} -> {after}",
@@ -139,9 +134,8 @@ def series_level(series: Series) -> str:
 def series_outcome(series: Series) -> str:
     """What was found of one: 'no change', '2 changes', 'not known: 4 runs, 14 needed'."""
     if series.changes is None:
-        return f"not known: {len(series.runs)} run{'' if len(series.runs) == 1 else 's'}, {series.needed} needed"
-    count = len(series.changes)
-    return "no change" if not count else f"{count} change{'' if count == 1 else 's'}"
+        return f"not known: {words.counted(len(series.runs), 'run')}, {series.needed} needed"
+    return words.counted(len(series.changes), "change") if series.changes else "no change"
 
 
 def remarks(history: History, gathered: Gathered) -> list[str]:
@@ -231,11 +225,11 @@ def _series_record(history: History, series: Series) -> dict[str, Any]:
         "stretches": [
             {"first": names[each.first], "last": names[each.last], "median": each.level} for each in series.stretches
         ],
-        "changes": None if series.changes is None else [_told_record(history, change) for change in series.changes],
+        "changes": None if series.changes is None else [_change_record(history, change) for change in series.changes],
     }
 
 
-def _told_record(history: History, change: SeriesChange) -> dict[str, Any]:
+def _change_record(history: History, change: SeriesChange) -> dict[str, Any]:
     names = [run.name for run in history.runs]
     return {
         "last_before": names[change.before],
@@ -254,5 +248,5 @@ def _step_record(history: History, step: Step) -> dict[str, Any]:
     return {
         "from": history.runs[step.after - 1].name,
         "to": history.runs[step.after].name,
-        "changes": [asdict(change) for change in step.changes],
+        "changes": list(map(asdict, step.changes)),
     }

@@ -1,13 +1,12 @@
 """The page of a history: one file, whose figures are drawn in it. Besides writing it, no numbers are computed here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from virtoll import units
 from virtoll.errors import StorageError
+from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.history import draw
@@ -15,6 +14,7 @@ from virtoll.report.figures.style import Specification, Width
 from virtoll.report.history import lead, moment, outcome, places, remarks, series_level, series_outcome
 from virtoll.report.history_runs import Gathered
 from virtoll.report.page_parts import FigureView, browser_context, page_text
+from virtoll.report.rows import grouped
 from virtoll.runfolder.jsonlines import write_whole
 from virtoll.stats.history import History, Series
 
@@ -22,30 +22,6 @@ CAPTION = (
     "Each panel is a platform. Values are performance by their median over all runs, in percent: higher is faster. "
     "Upright lines are changes, between the two runs that they stand between; level lines are medians."
 )
-
-
-@dataclass(frozen=True)
-class TaskView:
-    """One task: its figure, and whether anything of it changed."""
-
-    name: str
-    workload: str
-    changed: bool
-    figure: FigureView
-
-
-@dataclass(frozen=True)
-class RowView:
-    """One series as a row."""
-
-    platform: str
-    task: str
-    workload: str
-    kind: str
-    runs: int
-    level: str
-    outcome: str
-    mark: str
 
 
 def write_history(history: History, gathered: Gathered, target: Path) -> None:
@@ -62,45 +38,29 @@ def history_page(
     history: History, gathered: Gathered, rendered: Callable[[str, Callable[[Width], Specification]], Drawing]
 ) -> str:
     """The whole page as HTML; `rendered` has a figure drawn (`drawing.Drawer`)."""
-    by_task: dict[str, list[Series]] = {}
-    for series in history.series:
-        by_task.setdefault(series.task.label, []).append(series)
-    drawings = {
-        name: rendered(f"history-{number}", partial(draw, history, task_series))
-        for number, (name, task_series) in enumerate(by_task.items(), 1)
-    }
-    tasks = [
-        TaskView(
-            name,
-            task_series[0].of.workload,
-            any(series.changes for series in task_series),
-            _figure(drawings[name], name),
-        )
-        for name, task_series in by_task.items()
-    ]
-    tasks.sort(key=lambda task: not task.changed)
+    by_task = grouped(history.series, lambda series: series.task.label)
+    changed: list[tuple[str, FigureView]] = []
+    unchanged: list[tuple[str, FigureView]] = []
+    for number, (name, task_series) in enumerate(by_task.items(), 1):
+        drawing = rendered(f"history-{number}", partial(draw, history, task_series))
+        tasks = changed if any(series.changes for series in task_series) else unchanged
+        tasks.append((task_series[0].of.workload, _figure(drawing, name)))
     platforms = list(dict.fromkeys(series.of.platform for series in history.series))
-    views = [task.figure for task in tasks]
+    workloads = [workload for workload, _ in (*changed, *unchanged)]
+    views = [view for _, view in (*changed, *unchanged)]
     host = history.runs[-1].manifest.host
     context: dict[str, Any] = {
-        **browser_context(
-            views, f"history of {gathered.experiment}", platforms, list(dict.fromkeys(task.workload for task in tasks))
-        ),
-        "platform_names": set(platforms),
-        "workload_of": {},
-        "caveats": {},
+        **browser_context(views, f"history of {gathered.experiment}", platforms, workloads),
         "experiment": gathered.experiment,
         "question": history.runs[-1].manifest.experiment.get("question") or "",
         "lead": lead(history, gathered),
-        "host": ", ".join(
-            [str(host[key]) for key in ("cpu_model", "os", "kernel") if host.get(key)]
-            + ([units.size(host["memory_bytes"])] if isinstance(host.get("memory_bytes"), int) else [])
-        ),
+        "host": words.machine(host, "cpu_model", "os", "kernel"),
         "outcome": outcome(history),
         "places": places(history),
         "remarks": remarks(history, gathered),
-        "tasks": tasks,
-        "rows": [_row(series) for series in history.series],
+        "changed": changed,
+        "unchanged": unchanged,
+        "rows": [(series, _mark(series), series_level(series), series_outcome(series)) for series in history.series],
         "steps": [
             (history.runs[step.after - 1].name, history.runs[step.after].name, change_lines(step.changes))
             for step in reversed(history.steps)
@@ -116,15 +76,10 @@ def _figure(drawing: Drawing, name: str) -> FigureView:
     return FigureView(drawing.name, name, "history", CAPTION, mark, None, drawing=drawing)
 
 
-def _row(series: Series) -> RowView:
-    mark = "" if not series.changes else "slower" if series.changes[-1].factor < 1 else "faster"
-    return RowView(
-        platform=series.of.platform,
-        task=series.task.label,
-        workload=series.of.workload,
-        kind=str(series.of.kind),
-        runs=len(series.runs),
-        level=series_level(series),
-        outcome=series_outcome(series),
-        mark="unknown" if series.changes is None else mark,
-    )
+def _mark(series: Series) -> str:
+    """A class of the page's, by the last change."""
+    if series.changes is None:
+        return "unknown"
+    if not series.changes:
+        return ""
+    return "slower" if series.changes[-1].factor < 1 else "faster"

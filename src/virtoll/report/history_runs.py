@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from virtoll.errors import RunFolderError, UsageError, VirtollError
+from virtoll.report import words
 from virtoll.report.build import load_analysis
 from virtoll.runfolder.overview import Head, head
 from virtoll.runfolder.sums import differences
@@ -54,16 +55,16 @@ def gather(
     candidates = [entry for entry in complete if entry[1].experiment == newest.experiment]
     if experiment is None and len(candidates) < len(complete):
         others = ", ".join(sorted({run_head.experiment for _, run_head in complete} - {newest.experiment}))
-        left_out.append(
-            f"{_runs(len(complete) - len(candidates))} of other experiments ({others}): --experiment takes one"
-        )
+        runs = words.counted(len(complete) - len(candidates), "run")
+        left_out.append(f"{runs} of other experiments ({others}): --experiment takes one")
     machine = machine_of(newest.host)
-    runs = [entry for entry in candidates if machine_of(entry[1].host) == machine]
-    if len(runs) < len(candidates):
+    here = [entry for entry in candidates if machine_of(entry[1].host) == machine]
+    if len(here) < len(candidates):
         machines = {machine_of(run_head.host) for _, run_head in candidates} - {machine}
-        hosts = f"{len(machines)} other host{'' if len(machines) == 1 else 's'}"
-        left_out.append(f"{_runs(len(candidates) - len(runs))} of {hosts}: values of two hosts are never in one series")
-    kept = dict(_read(runs[-last:] if last is not None else runs, left_out, tell))
+        elsewhere = words.counted(len(candidates) - len(here), "run")
+        hosts = words.counted(len(machines), "other host")
+        left_out.append(f"{elsewhere} of {hosts}: values of two hosts are never in one series")
+    kept = dict(_read(here[-last:] if last is not None else here, left_out, tell))
     if not kept:
         raise UsageError(f"a history needs runs that can be read, and there is none{_because(left_out)}")
     return Gathered(newest.experiment, tuple(kept.values()), tuple(kept), tuple(left_out))
@@ -110,10 +111,6 @@ def _read(
             yield folder, run
         else:
             left_out.append(f"{folder} has no value of a guest alone")
-
-
-def _runs(number: int) -> str:
-    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def _because(left_out: Sequence[str]) -> str:

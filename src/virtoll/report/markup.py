@@ -9,12 +9,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from virtoll.report.export_tables import Column, ExportGroup, ExportTable
+from virtoll.report.export_tables import ExportGroup, ExportRow, ExportTable
+from virtoll.report.table import Column, ValueKind
 from virtoll.system.printable import printable
 
 _LINES_OF_A_FLOAT = 44  # more fit no page
 _WIDE_LETTERS = 32  # of a line, in a column whose cells may take several
-_WIDE_SHARE = 0.23  # of the text's width, for such a column
+_RULES = {ValueKind.NUMBER: "---:"}
+_ALIGNED = {ValueKind.NUMBER: "r", ValueKind.SENTENCE: r"p{0.23\linewidth}"}  # of the text's width
 _APART = "\x00"  # between two letters that TeX would make one of
 _LATEX = {
     _APART: "{}",
@@ -94,11 +96,13 @@ def _letter(letter: str) -> str:
 
 def markdown_table(table: ExportTable) -> str:
     """The table with its caption above and its notes below; a group's head stands in each of its rows."""
-    lines = [f"**{markdown_text(table.caption)}**", "", _line([column.head for column in table.columns])]
-    lines.append(f"| {' | '.join('---:' if column.number else '---' for column in table.columns)} |")
-    lines += [_line((group.head, *row)) for group in table.groups for row in group.rows]
-    notes = [part for note in table.notes for part in ("", markdown_text(note))]
-    return "\n".join([*lines, *notes]) + "\n"
+    lines = [f"**{markdown_text(table.caption)}**", "", _line([table.head, *(column.name for column in table.columns)])]
+    lines.append(f"| --- | {' | '.join(_RULES.get(column.kind, '---') for column in table.columns)} |")
+    for group in table.groups:
+        lines += [_line([group.head, *(column.value(row) for column in table.columns)]) for row in group.rows]
+    for note in table.notes:
+        lines += ["", markdown_text(note)]
+    return "\n".join(lines) + "\n"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -110,16 +114,16 @@ def latex_table(table: ExportTable) -> str:
 
     A group's head has a line to itself, over its rows.
     """
-    parts = list(_parts(table.groups))
+    parts = list(_parts(table))
     head = "% Needs \\usepackage{booktabs}. Made by 'virtoll report'; made anew each time.\n"
     return head + "\n".join(_float(table, part, number, len(parts)) for number, part in enumerate(parts, 1))
 
 
-def _parts(groups: Sequence[ExportGroup]) -> Iterator[list[ExportGroup]]:
+def _parts(table: ExportTable) -> Iterator[list[ExportGroup]]:
     """Groups in order, as many as fit a page; one that is larger has a page to itself."""
     part: list[ExportGroup] = []
-    for group in groups:
-        if part and sum(map(_lines, (*part, group))) > _LINES_OF_A_FLOAT:
+    for group in table.groups:
+        if part and sum(_lines(table, each) for each in (*part, group)) > _LINES_OF_A_FLOAT:
             yield part
             part = []
         part.append(group)
@@ -127,22 +131,23 @@ def _parts(groups: Sequence[ExportGroup]) -> Iterator[list[ExportGroup]]:
         yield part
 
 
-def _lines(group: ExportGroup) -> int:
-    """How many lines it takes, about."""
-    return 1 + sum(-(-len(row[-1]) // _WIDE_LETTERS) for row in group.rows)
+def _lines(table: ExportTable, group: ExportGroup) -> int:
+    """How many lines it takes, about: as many as its last cells."""
+    last = table.columns[-1]
+    return 1 + sum(-(-len(last.value(row)) // _WIDE_LETTERS) for row in group.rows)
 
 
 def _float(table: ExportTable, groups: Sequence[ExportGroup], number: int, of: int) -> str:
     several = f" ({number} of {of})" if of > 1 else ""
     label = f"tab:virtoll-{table.name.replace('_', '-')}" + (f"-{number}" if number > 1 else "")
-    columns = table.columns[1:]
+    columns = table.columns
     body = "\n\\addlinespace\n".join("\n".join(_latex_rows(group, columns)) for group in groups)
-    heads = [f"{table.columns[0].head}, {columns[0].head}", *(column.head for column in columns[1:])]
+    heads = [f"{table.head}, {columns[0].name}", *(column.name for column in columns[1:])]
     notes = " ".join(map(latex_text, table.notes))
     return rf"""\begin{{table*}}[tbp]
 \centering\footnotesize\setlength{{\tabcolsep}}{{4pt}}
 \caption{{{latex_text(table.caption + several)}}}\label{{{label}}}
-\begin{{tabular}}{{@{{}}{"".join(map(_kind, columns))}@{{}}}}
+\begin{{tabular}}{{@{{}}{"".join(_ALIGNED.get(column.kind, "l") for column in columns)}@{{}}}}
 \toprule
 {" & ".join(map(latex_text, heads))} \tabularnewline
 \midrule
@@ -154,17 +159,11 @@ def _float(table: ExportTable, groups: Sequence[ExportGroup], number: int, of: i
 """
 
 
-def _kind(column: Column) -> str:
-    if column.wide:
-        return f"p{{{_WIDE_SHARE}\\linewidth}}"
-    return "r" if column.number else "l"
-
-
-def _latex_rows(group: ExportGroup, columns: Sequence[Column]) -> Iterator[str]:
+def _latex_rows(group: ExportGroup, columns: Sequence[Column[ExportRow]]) -> Iterator[str]:
     yield rf"\multicolumn{{{len(columns)}}}{{@{{}}l}}{{\itshape {latex_text(group.head)}}} \tabularnewline"
     for row in group.rows:
-        yield r"\quad " + " & ".join(map(_latex_cell, row, columns)) + r" \tabularnewline"
-
-
-def _latex_cell(text: str, column: Column) -> str:
-    return rf"\raggedright {latex_text(text)}" if column.wide and text else latex_text(text)
+        cells = []
+        for column in columns:
+            text = latex_text(column.value(row))
+            cells.append(rf"\raggedright {text}" if text and column.kind is ValueKind.SENTENCE else text)
+        yield r"\quad " + " & ".join(cells) + r" \tabularnewline"

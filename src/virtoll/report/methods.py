@@ -97,7 +97,7 @@ def _design(analysis: Analysis) -> Iterator[str]:
         blocks = len({trial.block for trial in planned})
         rounds = max(trial.round for trial in planned) + 1
         each = f" of up to {rounds} rounds" if rounds > 1 else ""
-        yield f"The plan had {blocks} block{'' if blocks == 1 else 's'}{each}; {_trials_of_plan(analysis)}."
+        yield f"The plan had {words.counted(blocks, 'block')}{each}; {_trials_of_plan(analysis)}."
         if analysis.host_of:
             yield f"The blocks were shared among {len(analysis.across_hosts.hosts)} hosts of one class."
     yield from _ends(analysis)
@@ -124,7 +124,7 @@ def _ends(analysis: Analysis) -> Iterator[str]:
     if not total.total():
         return
     bad = [f"{count} {status}" for status, count in total.items() if status != "ok" and count]
-    measured = f"{analysis.blocks} block{'' if analysis.blocks == 1 else 's'}"
+    measured = words.counted(analysis.blocks, "block")
     yield f"Trials in {measured} gave values; {total['ok']} trials were ok{f', {joined(bad)}' if bad else ''}."
     for status in ("invalid", "failed", "skipped", "not run"):
         platforms = [
@@ -154,9 +154,7 @@ def _clock(analysis: Analysis) -> Iterator[str]:
     if analysis.points:
         yield "A forwarding rate is the frames that arrived at the sink less one, by the time from first to last."
         lengths = sorted({point.duration_ns for point in analysis.points})
-        yield from listed(
-            "Each point of a sweep lasted", [units.nanoseconds(length) for length in lengths], "Others lasted"
-        )
+        yield from listed("Each point of a sweep lasted", list(map(units.nanoseconds, lengths)), "Others lasted")
         yield "Frame sizes include the FCS (RFC 2544)."
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 import yaml
 
 from virtoll import units
+from virtoll.report import words
+from virtoll.report.rows import grouped
 from virtoll.runfolder.yaml_file import load_yaml
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.values import Task
 
 MOST_WORDS: Final = 25
 _SETTINGS = {"governor": "frequency governor", "turbo": "turbo", "smt": "simultaneous multithreading"}
@@ -46,7 +47,7 @@ def host_sentences(analysis: Analysis) -> Iterator[str]:
     host: dict[str, Any] = analysis.data.manifest.host
     cpu, cpus, memory = host.get("cpu_model"), host.get("cpus"), host.get("memory_bytes")
     yield f"The host's CPU was {cpu}." if cpu else "The host's CPU is not recorded."
-    parts = [f"{cpus} CPUs" if cpus != 1 else "1 CPU"] if cpus else []
+    parts = [words.counted(cpus, "CPU")] if cpus else []
     parts += [f"{units.size(memory)} of memory"] if memory else []
     if parts:
         yield f"It had {joined(parts)}."
@@ -159,12 +160,12 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
     guest = manifest.experiment.get("guest") or {}
     points = analysis.at_once.points
     if points:
-        yield from listed("Guests at once were:", [analysis.at_once.words(point) for point in points], "And:")
+        yield from listed("Guests at once were:", list(map(analysis.at_once.words, points)), "And:")
         cpus = joined([str(number) for number in sorted({point.vcpus for point in points})])
         memory = joined([units.size(size) for size in sorted({point.memory_bytes for point in points})])
         yield f"Virtual CPUs of each were {cpus}, its memory {memory}."
     elif guest.get("vcpus") and guest.get("memory_bytes"):
-        cpus = "1 virtual CPU" if guest["vcpus"] == 1 else f"{guest['vcpus']} virtual CPUs"
+        cpus = words.counted(guest["vcpus"], "virtual CPU")
         yield f"The experiment gives each guest {cpus} and {units.size(guest['memory_bytes'])} of memory."
     sizes = [
         f"{entry.label} {entry.vcpus} virtual CPUs"
@@ -190,14 +191,11 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
 
 def workloads_sentences(analysis: Analysis) -> Iterator[str]:
     """What ran in them, at which sizes, and beside what."""
-    by_title: dict[str, list[Task]] = {}
-    for task in analysis.tasks:
-        if task.metric.primary:
-            by_title.setdefault(task.metric.title, []).append(task)
-    named = [
-        f"{title}{f' ({sizes})' if (sizes := ', '.join(filter(None, (task.size for task in tasks)))) else ''}"
-        for title, tasks in by_title.items()
-    ]
+    by_title = grouped((task for task in analysis.tasks if task.metric.primary), lambda task: task.metric.title)
+    named = []
+    for title, tasks in by_title.items():
+        sizes = ", ".join(filter(None, (task.size for task in tasks)))
+        named.append(f"{title} ({sizes})" if sizes else title)
     yield from listed("The workloads, with the sizes compared, were", named)
     second = dict.fromkeys(task.metric.title for task in analysis.tasks if not task.metric.primary)
     yield from listed("Further metrics of these trials were", list(second), "And")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from virtoll import units
@@ -57,19 +58,25 @@ def browser_context(
     figures: Iterable[FigureView],
     run: str,
     platforms: Sequence[str],
-    workloads: Sequence[str] = (),
+    workloads: Iterable[str],
     *,
     outcomes: Sequence[str] = (),
     host: str = "",
+    workload_of: Mapping[str, str] = MappingProxyType({}),
+    caveats: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """What the common templates print: policy, colours, scripts and the library, which is there where figures ask.
 
     `run`: what the reader's choice is kept by. `platforms`, `workloads`, `outcomes` (of claims): what the page may be
-    filtered by. `host`: what stands beside the run's name at the top of each printed page.
+    filtered by. `host`: what stands beside the run's name at the top of each printed page. `workload_of`: by the names
+    of tasks. `caveats`: by platform.
     """
     styles = platform_styles(platforms)
     looks = [{"name": name, "paint": style.paint, "shape": outline(style.marker)} for name, style in styles.items()]
     return {
+        "platform_names": set(platforms),
+        "workload_of": workload_of,
+        "caveats": caveats,
         "policy": browser.policy(),
         "licences": browser.licences(),
         "library": browser.library() if any(view.specifications for view in figures) else (),
@@ -79,7 +86,7 @@ def browser_context(
         "page_facts": {
             "run": run,
             "platforms": looks,
-            "workloads": list(workloads),
+            "workloads": list(dict.fromkeys(workloads)),
             "outcomes": list(outcomes),
             "config": {width.name.lower(): config(width) for width in Width},
         },

@@ -98,12 +98,8 @@ class PaperFigureView:
     `workloads`: what it was measured by.
     """
 
-    head: str
-    title: str
-    note: str
+    figure: PaperFigure
     state: str
-    anchor: str
-    measured: bool
     parts: tuple[PartView, ...]
     workloads: tuple[str, ...]
 
@@ -140,16 +136,8 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
         state = f"replayed by {', '.join(runs)}"
         state += f"; {lacking} of {len(parts)} parts not measured" if lacking else ""
     shown = tuple(PartView(place, part.title, tuple(_rows(part))) for place, part in enumerate(parts) if part.marks)
-    return PaperFigureView(
-        figure.title_words,
-        figure.title,
-        figure.note,
-        state=state,
-        anchor=figure.anchor,
-        measured=bool(there),
-        parts=shown,
-        workloads=tuple(dict.fromkeys(mark.workload for part in there for _, mark in part.marks)),
-    )
+    workloads = dict.fromkeys(mark.workload for part in there for _, mark in part.marks)
+    return PaperFigureView(figure, state, shown, tuple(workloads))
 
 
 def panels_of(data: PartData) -> list[PanelData]:
@@ -179,7 +167,7 @@ def axis_words(name: str | None) -> str | None:
 def said_mark(part: Part, mark: Mark) -> str:
     """A measured value in words, as a pointer shows it."""
     value = _value(part, mark)
-    texts = [value.main, value.small, f"{mark.blocks} block{'' if mark.blocks == 1 else 's'}", mark.caveat or ""]
+    texts = [value.main, value.small, words.counted(mark.blocks, "block"), mark.caveat or ""]
     place = place_words(part, mark)
     return f"{mark.platform}{f', {place}' if place else ''}, {mark.task}: {', '.join(filter(None, texts))}"
 

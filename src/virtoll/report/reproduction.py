@@ -7,18 +7,18 @@ Each run is read, analysed and judged by itself; outcomes are joined (`claims/jo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from virtoll.claims import judge_claims, published_claims, then_and_now
 from virtoll.claims.joined import Ledger, join_ledgers
 from virtoll.claims.paper_figures import figures_of_study, marks_of
-from virtoll.errors import StorageError, UsageError
+from virtoll.errors import UsageError
 from virtoll.reference.published import Study, load_study, study_names
 from virtoll.report import words
 from virtoll.report.build import load_analysis
 from virtoll.report.drawing import Drawer
-from virtoll.report.page_files import write_page, write_tables
-from virtoll.report.renewal import renewed
+from virtoll.report.page_files import write_folder
 from virtoll.report.reproduction_page import drawings_of, render_reproduction
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.reproduction_tables import reproduction_tables
@@ -40,13 +40,8 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
         runs = [_read(name, folder, known) for name, folder in named_folders.items()]
         reproduction = together(known, runs, target)
         drawings = drawings_of(reproduction, drawer.rendered)
-        try:
-            with renewed(target, may_be_link=True) as folder:
-                write_tables(folder, reproduction_tables(reproduction))
-                write_page(folder, render_reproduction(reproduction, drawings), drawings.values())
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StorageError(f"cannot write the page to {target}: {reason}. Give another folder.") from error
+        page = partial(render_reproduction, reproduction, drawings)
+        write_folder(target, reproduction_tables(reproduction), page, drawings.values())
     return reproduction
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from virtoll import units
 from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined
 from virtoll.claims.published_rows import questions, why_not_comparable
 from virtoll.claims.then_and_now import Beside
+from virtoll.report import words
 from virtoll.report.drawing import Drawing
 from virtoll.report.figures.papers_again import again_figures, caption, labels, titles
 from virtoll.report.figures.style import Specification, Width
@@ -19,7 +19,7 @@ from virtoll.report.page_parts import FigureView, browser_context, drawn_view, p
 from virtoll.report.paper_figures import figure_views
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.reproduction_tables import reproduction_tables
-from virtoll.report.sections.claims.page import OUTCOME_CLASS, OUTCOMES, outcomes_line, outcomes_shown, view
+from virtoll.report.sections.claims.page import OUTCOME_CLASS, OUTCOMES, ClaimView, outcomes_line, outcomes_shown, view
 from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.then_and_now.figure import of_run
 from virtoll.report.sections.then_and_now.page import BesideView, beside_view, place
@@ -35,33 +35,14 @@ RULE = (
 
 @dataclass(frozen=True)
 class RunView:
-    """One run as a row: `link` to its own page, None where it has none; `notes`: what a reader must know of it."""
+    """One run as a row: `link` to its own page, None if it has none; `notes`: what a reader must know of it."""
 
-    name: str
+    run: RunOf
+    size: str
     link: str | None
-    experiment: str
-    state: str
-    trials: str
-    version: str
     host: str
     outcomes: str
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class JoinedView:
-    """One claim of the joined ledger: `runs` are (run, its outcome, its tests); `error`: the chance to be wrong."""
-
-    id: str
-    says: str
-    source: str
-    quotation: str
-    note: str
-    outcome: str
-    kind: str
-    error: str
-    workloads: tuple[str, ...]
-    runs: tuple[tuple[str, str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
 
 
 def drawings_of(
@@ -86,9 +67,9 @@ def _then_and_now(reproduction: Reproduction) -> dict[str, tuple[RunOf, Callable
     return made
 
 
-def render_reproduction(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> str:
-    """The whole page as HTML; `drawings`: those of `drawings_of` that are shown."""
-    context = _context(reproduction, drawings)
+def render_reproduction(reproduction: Reproduction, drawings: Mapping[str, Drawing], tables: Sequence[str]) -> str:
+    """The whole page as HTML; `drawings`: those of `drawings_of` that are shown; `tables`: the names of the tables."""
+    context = _context(reproduction, drawings) | {"tables": tables}
     return page_text("reproduction.html.j2", context, (*context["drawn"].values(), *context["beside_drawn"]))
 
 
@@ -101,21 +82,18 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
             (*drawn.values(), *beside_drawn),
             f"{reproduction.study.name}: {runs}",
             labels(reproduction),
-            list(dict.fromkeys(trial.workload for run in reproduction.runs for trial in run.manifest.plan.trials)),
+            (trial.workload for run in reproduction.runs for trial in run.manifest.plan.trials),
             outcomes=outcomes_shown(joined.outcome for joined in reproduction.joined),
         ),
-        "platform_names": set(labels(reproduction)),
-        "workload_of": {},
-        "caveats": {},
         "study": reproduction.study,
         "cautions": cautions(reproduction),
         "runs": [_run_view(reproduction, run) for run in reproduction.runs],
         "rule": RULE,
         "claims_line": outcomes_line([joined.outcome for joined in reproduction.joined]),
-        "told": [
+        "measured": [
             _joined_view(joined) for joined in sorted(measured, key=lambda joined: OUTCOMES.index(joined.outcome))
         ],
-        "untold": [
+        "missing": [
             (joined.claim.id, joined.claim.says, _lacking(joined))
             for joined in reproduction.joined
             if joined not in measured
@@ -126,7 +104,6 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
         "sources": list(_sources(reproduction)),
         "unanswered": list(_unanswered(reproduction)),
         "counts": _counts(reproduction),
-        "tables": [table.name for table in reproduction_tables(reproduction)],
     }
 
 
@@ -199,34 +176,24 @@ def _notes(reproduction: Reproduction, run: RunOf) -> Iterator[str]:
 def _run_view(reproduction: Reproduction, run: RunOf) -> RunView:
     host = run.manifest.host
     own_page = run.folder / "report" / "index.html"
-    words = [str(host[key]) for key in ("cpu_model", "kernel", "os") if host.get(key)]
-    words += [units.size(host["memory_bytes"])] if isinstance(host.get("memory_bytes"), int) else []
     return RunView(
-        name=run.name,
+        run,
+        _size(run),
         link=os.path.relpath(own_page, reproduction.target.resolve()) if own_page.is_file() else None,
-        experiment=f"{run.experiment}, {_size(run)}",
-        state=run.state.state,
-        trials=f"{', '.join(f'{count} {status}' for status, count in run.counts)}; {run.blocks}",
-        version=run.manifest.virtoll,
-        host=f"{', '.join(words)} ({run.host[:8]})",
+        host=f"{words.machine(host, 'cpu_model', 'kernel', 'os')} ({run.host[:8]})",
         outcomes=outcomes_line([judged.outcome for judged in run.ledger]),
         notes=tuple(_notes(reproduction, run)),
     )
 
 
-def _joined_view(joined: Joined) -> JoinedView:
-    first = view(joined.measured[0][1])
-    return JoinedView(
-        id=first.id,
-        says=first.says,
-        source=first.source,
-        quotation=first.quotation,
-        note=first.note,
-        outcome=str(joined.outcome),
+def _joined_view(joined: Joined) -> ClaimView:
+    views = [(run, view(judged)) for run, judged in joined.measured]
+    return replace(
+        views[0][1],
+        outcome=joined.outcome,
         kind=OUTCOME_CLASS[joined.outcome],
-        workloads=first.workloads,
         error=f"wrong by chance: at most {100 * joined.error:.0f} %" if joined.decided else "",
-        runs=tuple((run, str(judged.outcome), view(judged).tests) for run, judged in joined.measured),
+        runs=tuple((run, of_run.outcome, of_run.tests) for run, of_run in views),
     )
 
 

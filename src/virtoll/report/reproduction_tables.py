@@ -6,13 +6,13 @@ from typing import Final
 
 from virtoll.claims.joined import Joined
 from virtoll.claims.paper_figures import Mark, Printed
+from virtoll.claims.published_rows import Then
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.paper_figures import PartData, data_of, panel_words
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.sections.claims.tables import FINDINGS, finding_rows
 from virtoll.report.sections.then_and_now.tables import ANSWERS, answers_of
 from virtoll.report.table import Column, Row, Table, count, number, of_part, shared, text
-from virtoll.stats.compared import Scalar
 
 RUNS: Final = Table[RunOf](
     "runs",
@@ -38,53 +38,7 @@ class FigureValue:
 
     data: PartData
     run: str | None
-    panel: tuple[Scalar | None, ...]
-    platform: str
-    x: Scalar | None
-    task: str
-    value: float | None
-    low: float | None
-    high: float | None
-    unit: str
-    relation: str = "equal"
-    blocks: int | None = None
-    reason: str | None = None
-    caveat: str | None = None
-
-
-def _printed_value(data: PartData, printed: Printed) -> FigureValue:
-    then = printed.question.then
-    return FigureValue(
-        data,
-        None,
-        printed.panel,
-        printed.platform,
-        printed.x,
-        task=printed.question.what,
-        value=then.low if then.low == then.high else None,
-        low=then.low,
-        high=then.high,
-        unit="share",
-        relation=then.relation,
-    )
-
-
-def _measured_value(data: PartData, run: str, mark: Mark) -> FigureValue:
-    return FigureValue(
-        data,
-        run,
-        mark.panel,
-        mark.platform,
-        mark.x,
-        task=mark.task,
-        value=mark.value,
-        low=mark.low,
-        high=mark.high,
-        unit=mark.unit or "share",
-        blocks=mark.blocks,
-        reason=mark.reason or None,
-        caveat=mark.caveat,
-    )
+    at: Mark | Printed
 
 
 def _figure_values(study: Reproduction) -> Iterator[FigureValue]:
@@ -92,9 +46,43 @@ def _figure_values(study: Reproduction) -> Iterator[FigureValue]:
     for parts in data_of(study):
         for data in parts:
             for printed in data.printed:
-                yield _printed_value(data, printed)
+                yield FigureValue(data, None, printed)
             for run, mark in data.marks:
-                yield _measured_value(data, run, mark)
+                yield FigureValue(data, run, mark)
+
+
+def _ends(row: FigureValue) -> Mark | Then:
+    return row.at if isinstance(row.at, Mark) else row.at.question.then
+
+
+def _value(row: FigureValue) -> float | None:
+    ends = _ends(row)
+    if isinstance(ends, Mark):
+        return ends.value
+    return ends.low if ends.low == ends.high else None
+
+
+def _task(row: FigureValue) -> str:
+    return row.at.task if isinstance(row.at, Mark) else row.at.question.what
+
+
+def _unit(row: FigureValue) -> str:
+    return (isinstance(row.at, Mark) and row.at.unit) or "share"
+
+
+def _relation(row: FigureValue) -> str:
+    return "equal" if isinstance(row.at, Mark) else row.at.question.then.relation
+
+
+def _measured(row: FigureValue) -> Mark | None:
+    return row.at if isinstance(row.at, Mark) else None
+
+
+_OF_MARK: Final[tuple[Column[Mark], ...]] = (
+    shared("blocks", lambda mark: mark.blocks),
+    shared("reason", lambda mark: mark.reason or None),
+    shared("caveat", lambda mark: mark.caveat),
+)
 
 
 def _axis(row: FigureValue) -> str | None:
@@ -109,21 +97,19 @@ PAPER_FIGURES: Final = Table[FigureValue](
         text("figure", "the figure in the paper", lambda row: row.data.figure.title_words),
         text("part", "which part of it", lambda row: row.data.part.name or None),
         text("shows", "what it shows", lambda row: row.data.part.shows),
-        text("panel", "which panel of the part", lambda row: panel_words(row.data.part, row.panel) or None),
+        text("panel", "which panel of the part", lambda row: panel_words(row.data.part, row.at.panel) or None),
         text("x_of", "what the axis is of", _axis),
-        text("x", "the place on it", lambda row: row.x),
+        text("x", "the place on it", lambda row: row.at.x),
         text("who", "then: the paper; now: a run", lambda row: "then" if row.run is None else "now"),
         text("run", "the run; empty: the paper", lambda row: row.run),
-        shared("platform", lambda row: row.platform),
-        shared("task", lambda row: row.task),
-        number("value", "`unit`", "the value; empty: a range, or none", lambda row: row.value),
-        number("low", "`unit`", "the low end", lambda row: row.low),
-        number("high", "`unit`", "the high end", lambda row: row.high),
-        shared("unit", lambda row: row.unit),
-        text("relation", "equal, at least, at most or about", lambda row: row.relation),
-        shared("blocks", lambda row: row.blocks),
-        shared("reason", lambda row: row.reason),
-        shared("caveat", lambda row: row.caveat),
+        shared("platform", lambda row: row.at.platform),
+        shared("task", _task),
+        number("value", "`unit`", "the value; empty: a range, or none", _value),
+        number("low", "`unit`", "the low end", lambda row: _ends(row).low),
+        number("high", "`unit`", "the high end", lambda row: _ends(row).high),
+        shared("unit", _unit),
+        text("relation", "equal, at least, at most or about", _relation),
+        *of_part(_OF_MARK, _measured),
     ),
 )
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.cost.tables import COMPARISONS
-from virtoll.report.table import Column, Table, Value, ValueKind, count, number, of_task, shared
+from virtoll.report.table import Column, Table, ValueKind, caveat, count, flag, number, of_interval, of_task, shared
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
@@ -22,18 +22,13 @@ class Median:
     cell: CellSummary
     generator_bound: bool
     lower_bound: bool
-    caveat: str | None
 
 
 def _medians(source: ReportInput) -> Iterator[Median]:
     analysis = source.analysis
     for (platform, task), cell in analysis.cells.items():
         bound, lower = analysis.generator_bound(platform, task), (platform, task) in analysis.lower_bounds
-        yield Median(platform, task, cell, bound, lower, analysis.caveats.get(platform))
-
-
-def _true_or_false(name: str, meaning: str, value: Value[Median]) -> Column[Median]:
-    return Column(name, "0 or 1", meaning, ValueKind.ANSWER, value)
+        yield Median(platform, task, cell, bound, lower)
 
 
 MEDIANS: Final = Table[Median](
@@ -44,13 +39,12 @@ MEDIANS: Final = Table[Median](
         shared("platform", lambda row: row.platform),
         *of_task(lambda row: row.task),
         shared("median", lambda row: row.cell.median),
-        number(
-            "low",
+        *of_interval(
+            ("low", "high"),
             "`unit`",
             "the low end of the median's order-statistic interval",
-            lambda row: row.cell.interval and row.cell.interval.low,
+            lambda row: row.cell.interval,
         ),
-        number("high", "`unit`", "the high end of it", lambda row: row.cell.interval and row.cell.interval.high),
         number(
             "coverage_share",
             "probability",
@@ -66,17 +60,17 @@ MEDIANS: Final = Table[Median](
             ValueKind.LIST,
             lambda row: sorted(row.cell.outliers),
         ),
-        _true_or_false(
+        flag(
             "generator_bound",
             "whether it came within 10 % of what the instrument can do",
             lambda row: row.generator_bound,
         ),
-        _true_or_false(
+        flag(
             "lower_bound",
             "whether the true value may be larger: the generator's limit",
             lambda row: row.lower_bound,
         ),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.platform),
     ),
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
+from virtoll import units
 from virtoll.report import words
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
@@ -38,6 +39,8 @@ class Shown:
 
 
 Known = TypeVar("Known")
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 UNKNOWN: Final = Shown("–", kind="missing")
 """A cell of which nothing is known."""
 
@@ -45,6 +48,16 @@ UNKNOWN: Final = Shown("–", kind="missing")
 def known(value: Known | None, text: Callable[[Known], str], small: str = "") -> Shown:
     """A value in words; `UNKNOWN` if there is none."""
     return UNKNOWN if value is None else Shown(text(value), small)
+
+
+def or_dash(value: Known | None, text: Callable[[Known], str], small: str = "", kind: str = "") -> Shown:
+    """The same with a plain dash."""
+    return Shown("–") if value is None else Shown(text(value), small, kind)
+
+
+def factor(value: float) -> str:
+    """'2.3 ×'."""
+    return f"{units.significant(value)} ×"
 
 
 @dataclass(frozen=True)
@@ -55,12 +68,19 @@ class TableRow:
     cells: tuple[Shown, ...]
 
 
-class OfCell(Protocol):
-    """A row of statistics about a platform and task."""
+Matrix = tuple[str, Sequence[TableRow], list[tuple[str, str, str]]]
+
+
+class OfPlatform(Protocol):
+    """A row of statistics about a platform."""
 
     @property
     def platform(self) -> str:
         """The platform's label."""
+
+
+class OfCell(OfPlatform, Protocol):
+    """A row of statistics about a platform and task."""
 
     @property
     def task(self) -> Task:
@@ -68,6 +88,20 @@ class OfCell(Protocol):
 
 
 CellRow = TypeVar("CellRow", bound=OfCell)
+
+
+def platforms_of(analysis: Analysis, rows: Iterable[OfPlatform]) -> list[str]:
+    """The platforms of these rows, in the run's order."""
+    there = {row.platform for row in rows}
+    return [platform for platform in analysis.platforms if platform in there]
+
+
+def grouped(rows: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Rows by what they have in common, in the order of the first of each."""
+    groups: dict[Key, list[Item]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def in_order(analysis: Analysis, rows: Iterable[CellRow]) -> list[CellRow]:
@@ -87,6 +121,11 @@ def reasons(rows: Sequence[TableRow], platforms: Sequence[str]) -> list[tuple[st
         for platform, cell in zip(platforms, row.cells[len(row.cells) - len(platforms) :], strict=True)
         if cell.hint
     ]
+
+
+def matrix(head: str, rows: Sequence[TableRow], platforms: Sequence[str]) -> Matrix:
+    """A table of verdicts with its head, and why each of them is as it is."""
+    return head, rows, reasons(rows, platforms)
 
 
 def comparison_cell(comparison: Comparison | None, but: str = "") -> Shown:

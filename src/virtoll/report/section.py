@@ -15,22 +15,21 @@ from virtoll.report.table import Table
 
 @dataclass(frozen=True)
 class Section:
-    """`name`: of its folder, and of its values in the template. `title`: its line in the page's contents.
+    """`name`: of its folder, and of its values in the template.
 
     `values`: what the template prints; None if the run has nothing of the kind, and the section is left out.
-    `figures`: by name; each stands where the template puts it. `series`: those that a run needs several of.
-    `within`: the section whose template includes this one's; None: the page does. `parts`: anchors of its own for the
-    contents.
+    `title`: its line in the page's contents; empty: another section's template includes this one's. `parts`: further
+    anchors for the contents. `figures`: by name; each stands where the template puts it. `series`: those that a run
+    needs several of.
     """
 
     name: str
-    title: str
     values: Callable[[ReportInput], Mapping[str, Any] | None]
+    title: str = ""
+    parts: tuple[str, ...] = ()
     tables: tuple[Table[Any], ...] = ()
     figures: Mapping[str, FigureSpec] = field(default_factory=dict)
     series: Mapping[str, FigureSeries] = field(default_factory=dict)
-    within: str | None = None
-    parts: tuple[str, ...] = ()
 
     @property
     def anchor(self) -> str:
@@ -42,11 +41,17 @@ class Section:
         """Its own below `sections/`; without one, its figures stand under its title."""
         return f"{self.name}/page.html.j2", "section.html.j2"
 
-    def has_figure(self, name: str) -> bool:
-        """Whether a figure of a report is one of its own, or a part of one of its series."""
-        return name in self.figures or any(name.startswith(f"{series}-") for series in self.series)
+    def figures_of(self, source: ReportInput) -> dict[str, FigureSpec]:
+        """Its figures of a report by name, drawn or not, and the parts of each series."""
+        figures = dict(self.figures)
+        for name, series in self.series.items():
+            for part, spec in series.parts(source).items():
+                figures[f"{name}-{part}"] = spec
+        return figures
 
     def csv_tables(self, source: ReportInput) -> Iterator[CsvTable]:
         """Its tables of a report, without those that have no rows there."""
-        made = (table.csv(source) for table in self.tables)
-        return (table for table in made if table is not None)
+        for table in self.tables:
+            made = table.csv(source)
+            if made is not None:
+                yield made

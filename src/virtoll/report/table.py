@@ -5,28 +5,17 @@ Main types: `Table` and `Column`. The CSV file, the rows for Python and docs/tab
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.report_input import ReportInput
-from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.intervals import Estimate, Interval
 from virtoll.stats.values import Task
 
-
-class OfPlatform(Protocol):
-    """A row of statistics about a platform."""
-
-    @property
-    def platform(self) -> str:
-        """Its label."""
-
-
 Row = TypeVar("Row")
-PlatformRow = TypeVar("PlatformRow", bound=OfPlatform)
 Part = TypeVar("Part")
 Value = Callable[[Row], Any]
 """A cell of a row; None: it is empty."""
@@ -36,6 +25,7 @@ class ValueKind(StrEnum):
     """What a column's values are; each kind has a missing value of its own."""
 
     TEXT = "text"
+    SENTENCE = "sentence"
     COUNT = "whole number"
     NUMBER = "number"
     ANSWER = "yes or no"
@@ -47,7 +37,8 @@ class Column(Generic[Row]):
     """A column: `value` gives the cell of a row, None an empty one.
 
     `unit`: empty for a word, or for a number without a unit; `unit` in backquotes: it is in the row's column of that
-    name.
+    name. `nullable`: whether a cell may be empty; the tables of a dataset alone say so. `of_report`: makes `value` for
+    a report, if it depends on more than the row.
     """
 
     name: str
@@ -55,15 +46,21 @@ class Column(Generic[Row]):
     meaning: str
     kind: ValueKind
     value: Value[Row]
+    nullable: bool = True
+    of_report: Callable[[ReportInput], Value[Row]] | None = None
+
+    def value_for(self, source: ReportInput) -> Value[Row]:
+        """What gives the cells of a report."""
+        return self.value if self.of_report is None else self.of_report(source)
 
 
 @dataclass(frozen=True)
 class Table(Generic[Row]):
     """A table: its name is the file's without the ending, and `row` says what a row is, in words.
 
-    `rows`: those of a report; None if it has nothing of the kind, and the table is left out. A table that no report of
-    a run has is without. `columns_of`: a report's columns, if they are not the same in each; `columns` are then what is
-    said of them all.
+    `rows`: those of a report; None if it has nothing of the kind, and the table is left out, as an `optional` one
+    without rows is. A table that no report of a run has is without. `columns_of`: a report's columns, if they are not
+    the same in each; `columns` are then what is said of them all.
     """
 
     name: str
@@ -71,25 +68,33 @@ class Table(Generic[Row]):
     rows: Callable[[ReportInput], Iterable[Row] | None] | None
     columns: tuple[Column[Row], ...]
     columns_of: Callable[[ReportInput], tuple[Column[Row], ...]] | None = None
+    optional: bool = False
 
     @property
     def header(self) -> tuple[str, ...]:
         """The columns' names in their order."""
         return tuple(column.name for column in self.columns)
 
-    def of(self, rows: Iterable[Row], columns: tuple[Column[Row], ...] | None = None) -> CsvTable:
-        """The table with these rows; `columns`: if others than always."""
-        shown = self.columns if columns is None else columns
-        header = tuple(column.name for column in shown)
-        values = [column.value for column in shown]
-        cells = [tuple([value(row) for value in values]) for row in rows]  # lists: a report has a million cells
-        return CsvTable(self.name, header, tuple(cells))
+    def of(self, rows: Iterable[Row]) -> CsvTable:
+        """The table with these rows."""
+        return CsvTable(self.name, self.header, _cells(rows, [column.value for column in self.columns]))
 
     def csv(self, source: ReportInput) -> CsvTable | None:
         """The table of a report; None if it has nothing of the kind."""
         rows = None if self.rows is None else self.rows(source)
+        if rows is None:
+            return None
         columns = self.columns if self.columns_of is None else self.columns_of(source)
-        return None if rows is None else self.of(rows, columns)
+        cells = _cells(rows, [column.value_for(source) for column in columns])
+        if self.optional and not cells:
+            return None
+        return CsvTable(self.name, tuple(column.name for column in columns), cells)
+
+
+def _cells(rows: Iterable[Row], values: Iterable[Value[Row]]) -> tuple[tuple[Any, ...], ...]:
+    """Column by column, which is quicker: a report has a million cells."""
+    all_rows = list(rows)
+    return tuple(zip(*(map(value, all_rows) for value in values), strict=True))
 
 
 def text(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
@@ -100,6 +105,11 @@ def text(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
 def count(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
     """A column of whole numbers without a unit."""
     return Column(name, "", meaning, ValueKind.COUNT, value)
+
+
+def whole(name: str, unit: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of whole numbers in a unit."""
+    return Column(name, unit, meaning, ValueKind.COUNT, value)
 
 
 def number(name: str, unit: str, meaning: str, value: Value[Row]) -> Column[Row]:
@@ -114,24 +124,30 @@ def answer(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
         flag = value(row)
         return None if flag is None else int(flag)
 
-    return Column(name, "0 or 1", meaning, ValueKind.ANSWER, as_number)
+    return flag(name, meaning, as_number)
 
 
-def of_estimate(
-    names: tuple[str, str, str],
-    unit: str,
-    meanings: tuple[str, str, str],
-    estimate: Callable[[Row], Estimate | None],
+def flag(name: str, meaning: str, value: Value[Row]) -> Column[Row]:
+    """A column of true and false, which is 0 and 1 in a file."""
+    return Column(name, "0 or 1", meaning, ValueKind.ANSWER, value)
+
+
+class Ends(Protocol):
+    """An interval; its ends may be infinite."""
+
+    @property
+    def low(self) -> float:
+        """The end below."""
+
+    @property
+    def high(self) -> float:
+        """The end above."""
+
+
+def of_interval(
+    names: tuple[str, str], unit: str, meaning: str, interval: Callable[[Row], Ends | None]
 ) -> tuple[Column[Row], ...]:
-    """Three columns of an estimate: its value and both ends of its interval, which one block has not."""
-
-    def interval(row: Row) -> Interval | None:
-        estimated = estimate(row)
-        return None if estimated is None else estimated.interval
-
-    def value(row: Row) -> float | None:
-        estimated = estimate(row)
-        return None if estimated is None else estimated.value
+    """Two columns of an interval's ends, empty if a row has no interval; `meaning`: of the low end."""
 
     def low(row: Row) -> float | None:
         ends = interval(row)
@@ -141,15 +157,30 @@ def of_estimate(
         ends = interval(row)
         return None if ends is None else ends.high
 
-    columns = zip(names, meanings, (value, low, high), strict=True)
-    return tuple(number(name, unit, meaning, cell) for name, meaning, cell in columns)
+    return number(names[0], unit, meaning, low), number(names[1], unit, "the high end of it", high)
+
+
+def of_estimate(
+    names: tuple[str, str, str], unit: str, meanings: tuple[str, str], estimate: Callable[[Row], Estimate | None]
+) -> tuple[Column[Row], ...]:
+    """Three columns of an estimate: its value and both ends of its interval, which one block has not."""
+
+    def value(row: Row) -> float | None:
+        estimated = estimate(row)
+        return None if estimated is None else estimated.value
+
+    def interval(row: Row) -> Interval | None:
+        estimated = estimate(row)
+        return None if estimated is None else estimated.interval
+
+    return (number(names[0], unit, meanings[0], value), *of_interval(names[1:], unit, meanings[1], interval))
 
 
 def mean(what: str, meaning: str, estimate: Callable[[Row], Estimate | None]) -> tuple[Column[Row], ...]:
     """`of_estimate` of a mean in Mbit/s on the wire."""
     names = (f"{what}_mean_mbit_per_second", f"{what}_low_mbit_per_second", f"{what}_high_mbit_per_second")
     first = f"{meaning}, on the wire: the mean over blocks"
-    return of_estimate(names, "Mbit/s", (first, "the low end of its 95 % t interval", "the high end of it"), estimate)
+    return of_estimate(names, "Mbit/s", (first, "the low end of its 95 % t interval"), estimate)
 
 
 def shared(name: str, value: Value[Row]) -> Column[Row]:
@@ -163,9 +194,11 @@ def of_part(columns: Iterable[Column[Part]], part: Callable[[Row], Part | None])
     """Columns of a part of each row; their cells are empty if a row has none."""
 
     def of_row(column: Column[Part]) -> Column[Row]:
+        value = column.value
+
         def cell(row: Row) -> Any:
             there = part(row)
-            return None if there is None else column.value(there)
+            return None if there is None else value(there)
 
         return Column(column.name, column.unit, column.meaning, column.kind, cell)
 
@@ -187,9 +220,11 @@ def of_comparison(names: str, comparison: Callable[[Row], Comparison | None]) ->
     """These columns of each row's comparison, of those in `_OF_COMPARISON`; empty if the row has none."""
 
     def column(name: str) -> Column[Row]:
+        of = _OF_COMPARISON[name]
+
         def value(row: Row) -> Any:
             compared = comparison(row)
-            return None if compared is None else _OF_COMPARISON[name](compared)
+            return None if compared is None else of(compared)
 
         return shared(name, value)
 
@@ -203,27 +238,14 @@ def family_of(comparison: Comparison, *, control: bool = False) -> str:
     return "primary" if comparison.task.metric.primary else "second"
 
 
-@dataclass(frozen=True)
-class WithCaveat(Generic[Row]):
-    """What was measured of a platform, and why its numbers are no measurements of speed; None: they are."""
+def caveat(platform: Callable[[Row], str]) -> Column[Row]:
+    """Why the numbers of each row's platform are no measurements of speed."""
 
-    measured: Row
-    caveat: str | None
+    def of_report(source: ReportInput) -> Value[Row]:
+        caveats = source.analysis.caveats
+        return lambda row: caveats.get(platform(row))
 
-
-def with_caveats(analysis: Analysis, rows: Iterable[PlatformRow]) -> list[WithCaveat[PlatformRow]]:
-    """Each row with its platform's caveat."""
-    return [WithCaveat(row, analysis.caveats.get(row.platform)) for row in rows]
-
-
-def and_caveat(*columns: Column[Row]) -> tuple[Column[WithCaveat[Row]], ...]:
-    """These columns, and the caveat as the last."""
-
-    def of_measured(column: Column[Row]) -> Column[WithCaveat[Row]]:
-        value = column.value
-        return Column(column.name, column.unit, column.meaning, column.kind, lambda row: value(row.measured))
-
-    return (*map(of_measured, columns), shared("caveat", lambda row: row.caveat))
+    return replace(shared("caveat", lambda _: None), of_report=of_report)
 
 
 _OF_COMPARISON: Final[Mapping[str, Callable[[Comparison], Any]]] = {

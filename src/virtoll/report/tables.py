@@ -1,24 +1,18 @@
 """Every table that Virtoll writes as CSV, in the order of the sections. Column names hold units."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from virtoll.claims import NO_PAPER, Judged, ThenAndNow
 from virtoll.report.compared_table import COMPARED
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.report_input import ReportInput
 from virtoll.report.reproduction_tables import PAPER_FIGURES, RUNS
 from virtoll.report.sections import SECTIONS
 from virtoll.report.table import Table
-from virtoll.stats.analysis import Analysis
 
 
-def csv_tables(analysis: Analysis, ledger: Sequence[Judged] = (), beside: ThenAndNow = NO_PAPER) -> Iterator[CsvTable]:
-    """Every table of the report, each made when it is asked for: those of a large run take 30 MB together.
-
-    `ledger`: what the run says about claims; `beside`: what the papers have of it.
-    """
-    source = ReportInput(analysis, ledger, beside)
+def csv_tables(source: ReportInput) -> Iterator[CsvTable]:
+    """Every table of a report, each made when it is asked for: those of a large run take 30 MB together."""
     for section in SECTIONS:
         yield from section.csv_tables(source)
 

@@ -10,31 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report.answer import (
-    PLACES,
-    RankedPlatform,
-    RankedTask,
-    cost_to_know_line,
-    extent_line,
-    median_words,
-    notes,
-    ranked,
-    rankings,
-    title_line,
-)
-from virtoll.report.headline import (
-    bound_line,
-    caveat_line,
-    control_line,
-    detectable_line,
-    family_line,
-    headline_tasks,
-    host_line,
-    left_out_line,
-    observer_line,
-    states_line,
-    unlike_line,
-)
+from virtoll.report import answer, headline
+from virtoll.report.answer import PLACES, RankedPlatform, RankedTask
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 from virtoll.system.printable import printable
@@ -47,6 +24,15 @@ if TYPE_CHECKING:
 _STYLES = {"slower": "red", "faster": "green", "baseline": "bold", "not-known": "dim"}
 _WIDEST = 15  # of a platform's column: "functional only"
 _GENERATOR_BOUND = "generator-bound"
+_BEFORE_CONTROL = (
+    headline.left_out_line,
+    answer.cost_to_know_line,
+    headline.states_line,
+    headline.caveat_line,
+    headline.bound_line,
+    headline.unlike_line,
+)
+_AFTER_CONTROL = (headline.detectable_line, headline.family_line, headline.host_line, headline.observer_line)
 
 
 def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) -> "list[RenderableType]":
@@ -58,27 +44,17 @@ def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) 
     rows = ranked_rows(analysis)
     for row in rows:
         shown += [text(""), *_task(row, width)]
-    lines = (
-        PLACES if any(" to " in entry.place for row in rows for entry in row.platforms) else "",
-        left_out_line(analysis),
-        cost_to_know_line(analysis),
-        states_line(analysis),
-        caveat_line(analysis),
-        bound_line(analysis),
-        unlike_line(analysis),
-        control_line(analysis) if analysis.baseline and not analysis.alarms else "",
-        detectable_line(analysis),
-        family_line(analysis),
-        host_line(analysis),
-        observer_line(analysis),
-    )
+    several = any(" to " in entry.place for row in rows for entry in row.platforms)
+    lines = [PLACES if several else "", *(line(analysis) for line in _BEFORE_CONTROL)]
+    lines.append(headline.control_line(analysis) if analysis.baseline and not analysis.alarms else "")
+    lines += [line(analysis) for line in _AFTER_CONTROL]
     return [*shown, text(""), *(text(line) for line in lines if line)]
 
 
 def beginning(analysis: Analysis, damage: Sequence[str] = ()) -> "list[RenderableType]":
     """What was asked, how much was measured, and what must be read first."""
-    lines = [text(title_line(analysis), "bold"), text(extent_line(analysis), "dim")]
-    return [*lines, *(text(note, "bold") for note in notes(analysis, damage))]
+    lines = [text(answer.title_line(analysis), "bold"), text(answer.extent_line(analysis), "dim")]
+    return [*lines, *(text(note, "bold") for note in answer.notes(analysis, damage))]
 
 
 def text(line: str, style: str = "") -> "Text":
@@ -131,10 +107,10 @@ def _packed(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 def ranked_rows(analysis: Analysis) -> tuple[RankedTask, ...]:
     """A ranking for each workload, with what is generator-bound; without a baseline the medians."""
     if analysis.baseline is None:
-        return tuple(row for task in headline_tasks(analysis) if (row := _medians(analysis, task)).platforms)
+        return tuple(row for task in headline.headline_tasks(analysis) if (row := _medians(analysis, task)).platforms)
     return tuple(
         replace(row, platforms=tuple(_bound(analysis, entry, ranking.task) for entry in row.platforms))
-        for row, ranking in zip(ranked(analysis), rankings(analysis), strict=True)
+        for row, ranking in zip(answer.ranked(analysis), answer.rankings(analysis), strict=True)
     )
 
 
@@ -146,7 +122,7 @@ def _medians(analysis: Analysis, task: Task) -> RankedTask:
         if cell is not None:
             between = cell.interval
             spread = units.between(between.low, between.high, task.metric.unit) if between else ""
-            median = median_words(analysis, platform, task)
+            median = answer.median_words(analysis, platform, task)
             entries.append(_bound(analysis, RankedPlatform("", platform, median, spread, ""), task))
     return RankedTask(task.label, tuple(entries), ())
 

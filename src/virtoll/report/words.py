@@ -7,8 +7,9 @@ not known lies between two such factors. A share of the baseline is in percent: 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from virtoll import units
 from virtoll.stats.analysis import Analysis
@@ -277,10 +278,23 @@ def parameter_place(key: str, value: float) -> str:
     return f"{value:g}"
 
 
+def machine(host: Mapping[str, Any], *keys: str) -> str:
+    """A host by these of its facts, and its memory."""
+    facts = [str(host[key]) for key in keys if host.get(key)]
+    if isinstance(host.get("memory_bytes"), int):
+        facts.append(units.size(host["memory_bytes"]))
+    return ", ".join(facts)
+
+
+def counted(number: int, noun: str) -> str:
+    """'1 block', '5 blocks'."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def blocks_words(analysis: Analysis) -> str:
     """How much was measured: '3 blocks', '3 blocks of 5 rounds', '3 blocks of up to 5 rounds'."""
     counts = analysis.rounds
-    text = f"{analysis.blocks} block{'' if analysis.blocks == 1 else 's'}"
+    text = counted(analysis.blocks, "block")
     if max(counts, default=1) == 1:
         return text
     return f"{text} of {'' if len(counts) == 1 else 'up to '}{max(counts)} rounds"

@@ -6,7 +6,7 @@ primary and other metrics (Holm), as the platforms' own comparisons are. Its A/A
 other two. Main types: `Isolation`, `LoadUse` (what the guests beside did meanwhile).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -30,6 +30,8 @@ from virtoll.stats.values import (
 )
 from virtoll.stats.verdicts import Rules, decide_families
 
+Groups = dict[tuple[str, Task, str], list[Observation]]
+"""Values by platform, task and condition."""
 ALONE_WORDS = "the guest alone"
 SENDER_BOUND = "nothing was lost"
 _SENDER_BOUND_REASON = (
@@ -124,38 +126,21 @@ def isolation(
     named += [label for label in conditions if label not in labels]
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
     values, gaps = observations_of(compared, beside)
-    groups: dict[tuple[str, Task, str], list[Observation]] = {}
-    for observation in values:
-        key = observation.platform, observation.task, of_trial[observation.trial].label
-        groups.setdefault(key, []).append(observation)
-    for observation in alone:
-        if observation.task in compared:
-            groups.setdefault((observation.platform, observation.task, ALONE), []).append(observation)
-    senders = {task.parameters for task in compared if task.metric.source == "points" and not task.is_forwarding_rate}
-    sender_bound = {
-        (curve.platform, curve.parameters, label)
-        for label in named
-        for curve in curves(
-            point_values([trial for trial in beside if of_trial[trial.trial].label == label]), apart, senders
-        )
-        if curve.lossless
-    }
+    groups = _groups([value for value in alone if value.task in compared], values, of_trial)
+    bound_by_sender = _bound_by_sender(beside, compared, named, apart)
     missing = why_missing(beside, lambda trial: trial.condition and trial.condition.label)
-    comparisons, control = [], []
+    comparisons: list[Comparison] = []
+    control: list[Comparison] = []
     for platform in platforms:
         for task in compared:
-            base = groups.get((platform, task, ALONE), [])
-            middle, ends = _middle_and_ends(base)
-            if middle:
-                alike = compare(task, platform, middle, ends, None, caveats.get(platform))
-                control.append(replace(alike, condition=ALONE, against=ALONE_WORDS))
+            control += _control(platform, task, groups, caveats)
             for label in named:
                 why = missing.get((platform, task.workload, task.parameters, label))
-                entries = groups.get((platform, task, label), [])
+                entries, base = groups.get((platform, task, label), []), groups.get((platform, task, ALONE), [])
                 under = compare(task, platform, entries, base, why, caveats.get(platform))
                 under = replace(under, condition=label, against=ALONE_WORDS)
-                untold = under.verdict is Verdict.UNKNOWN
-                if untold and task.metric.source == "points" and (platform, task.parameters, label) in sender_bound:
+                of_points = under.verdict is Verdict.UNKNOWN and task.metric.source == "points"
+                if of_points and (platform, task.parameters, label) in bound_by_sender:
                     under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
                 comparisons.append(under)
     comparisons, control = (without_unpinned(family, elsewhere, None) for family in (comparisons, control))
@@ -170,6 +155,39 @@ def isolation(
         observations=values,
         gaps=gaps,
     )
+
+
+def _groups(alone: Iterable[Observation], beside: Iterable[Observation], of_trial: Mapping[int, Condition]) -> Groups:
+    """The values beside others, and then those alone."""
+    groups: Groups = {}
+    for observation in beside:
+        key = observation.platform, observation.task, of_trial[observation.trial].label
+        groups.setdefault(key, []).append(observation)
+    for observation in alone:
+        groups.setdefault((observation.platform, observation.task, ALONE), []).append(observation)
+    return groups
+
+
+def _bound_by_sender(
+    beside: Sequence[TrialRecord], tasks: Sequence[Task], labels: Sequence[str], apart: Collection[str]
+) -> set[tuple[str, str, str]]:
+    """Platform, parameters and condition of each sweep that lost nothing: its largest rate may be the sender's."""
+    senders = {task.parameters for task in tasks if task.metric.source == "points" and not task.is_forwarding_rate}
+    bound = set()
+    for label in labels:
+        trials = [trial for trial in beside if trial.condition is not None and trial.condition.label == label]
+        for curve in curves(point_values(trials), apart, senders):
+            if curve.lossless:
+                bound.add((curve.platform, curve.parameters, label))
+    return bound
+
+
+def _control(platform: str, task: Task, groups: Groups, caveats: Mapping[str, str]) -> Iterator[Comparison]:
+    """The guest alone against itself, if it ran alone three times a round."""
+    middle, ends = _middle_and_ends(groups.get((platform, task, ALONE), []))
+    if middle:
+        alike = compare(task, platform, middle, ends, None, caveats.get(platform))
+        yield replace(alike, condition=ALONE, against=ALONE_WORDS)
 
 
 def _middle_and_ends(alone: Sequence[Observation]) -> tuple[list[Observation], list[Observation]]:

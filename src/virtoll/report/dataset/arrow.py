@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from virtoll.errors import RunFolderError, StorageError, UsageError, remedy_for
 from virtoll.report.dataset.rows import rows_of
-from virtoll.report.dataset.tables import TABLES, VERSION, OfRun, columns_of
+from virtoll.report.dataset.tables import TABLES, VERSION, OfRun
 from virtoll.report.table import ValueKind
 from virtoll.runfolder.packing import PLAIN_NAME
 from virtoll.runfolder.sums import UNDER_WAY
@@ -55,11 +55,12 @@ def schema_of(table: str) -> pa.Schema:
         ValueKind.NUMBER: pa.float64(),
         ValueKind.ANSWER: pa.bool_(),
     }
-    columns = [
-        pa.field(column.name, types[column.kind], column.nullable, {"unit": column.unit, "meaning": column.meaning})
-        for column in columns_of(table)
-    ]
-    return pa.schema(columns, {VERSION_KEY: str(VERSION), "virtoll.table": table})
+    fields = []
+    for column in TABLES[table].columns:
+        unit = "" if column.kind is ValueKind.ANSWER else column.unit
+        described = {"unit": unit, "meaning": column.meaning}
+        fields.append(pa.field(column.name, types[column.kind], column.nullable, described))
+    return pa.schema(fields, {VERSION_KEY: str(VERSION), "virtoll.table": table})
 
 
 def arrow_tables(data: RunData) -> dict[str, pa.Table]:
@@ -67,20 +68,20 @@ def arrow_tables(data: RunData) -> dict[str, pa.Table]:
 
     Raises ``RunFolderError`` where a number does not fit into 64 bits.
     """
-    return {name: _table(name, rows) for name, rows in rows_of(data).by_table().items()}
+    return {name: _table(name, rows) for name, rows in rows_of(data).items()}
 
 
 def _table(name: str, rows: Sequence[OfRun]) -> pa.Table:
     pa = package("pyarrow", "a table of the dataset")
     schema = schema_of(name)
     columns = []
-    for field in schema:
+    for field, column in zip(schema, TABLES[name].columns, strict=True):
         try:
-            columns.append(pa.array([getattr(row, field.name) for row in rows], field.type))
+            columns.append(pa.array(list(map(column.value, rows)), field.type))
         except (pa.ArrowInvalid, OverflowError) as error:
+            run = rows[0].manifest.run
             raise RunFolderError(
-                f"run {rows[0].run}: {field.name} of {name} holds what is no {field.type}: a record is damaged, "
-                "restore it"
+                f"run {run}: {field.name} of {name} holds what is no {field.type}: a record is damaged, restore it"
             ) from error
     return pa.table(columns, schema=schema)
 

@@ -42,7 +42,13 @@ READ: Final = (
     "footprints.jsonl",
 )
 """The files of a run folder that the tables are made of."""
-_CODE: Final = ("runfolder", "stats", "report/dataset")
+_CODE: Final = (
+    "runfolder",
+    "stats",
+    "report",
+    "report/dataset",
+    *map("report/sections/{}".format, ("forwarding", "guests")),
+)
 _UNDER_WAY: Final = ".new-"
 _OLD_SECONDS: Final = 24 * 3600  # nobody reads or makes them any more
 

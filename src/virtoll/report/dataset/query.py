@@ -58,16 +58,16 @@ class Answer:
     def __init__(self, connection: duck.DuckDBPyConnection, sql: str) -> None:
         """``connection``: DuckDB's, with the views; ``UsageError`` where the statement is wrong."""
         self._connection, self._sql = connection, sql
-        with _told():
+        with _in_one_sentence():
             self._relation = connection.sql(sql)
         self.columns = _each_once(self._relation.columns)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """The rows, some thousand at a time in memory; ``UsageError`` where one cannot be computed."""
-        with _told():
+        with _in_one_sentence():
             self._connection.execute(self._sql)
         while True:
-            with _told():
+            with _in_one_sentence():
                 some = self._connection.fetchmany(_FETCHED_AT_ONCE)
             if not some:
                 return
@@ -76,7 +76,7 @@ class Answer:
     def arrow(self) -> pa.Table:
         """All rows as a table; ``UsageError`` where pyarrow is missing, or a row cannot be computed."""
         package("pyarrow", "a table")
-        with _told():
+        with _in_one_sentence():
             table: pa.Table = self._relation.to_arrow_table()
         return table.rename_columns(self.columns)
 
@@ -84,11 +84,11 @@ class Answer:
 def query(sql: str, sources: Sources) -> Answer:
     """The answer to one statement that reads, over a view of each table; ``UsageError`` for a wrong one."""
     duckdb = package("duckdb", "a query")
-    with _told():
+    with _in_one_sentence():
         reads = _reads(duckdb.extract_statements(sql), duckdb)
     if not reads:
         raise UsageError('SQL: give one statement that reads, such as "select platform, value from samples"')
-    with _told():
+    with _in_one_sentence():
         connection = duckdb.connect(":memory:", config=_SETTINGS)
         _prepare(connection, sources)
     return Answer(connection, sql)
@@ -158,7 +158,7 @@ def _each_once(names: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _in_one_sentence() -> Iterator[None]:
     """DuckDB's complaint as a ``UsageError`` of one sentence, without its drawing of the place."""
     duckdb = package("duckdb", "a query")
     try:

@@ -1,238 +1,416 @@
-"""What the tables of a dataset hold: a row of each as a frozen dataclass, whose fields are the columns.
+"""The tables of a dataset: their columns, each with its value of a row. `rows` makes the rows.
 
-Main types: ``Sample``, ``PointRow``, ``Boot`` and ``RunRow``; ``TABLES`` has them by name. A field's type says what a
-column's values are, and whether one may be missing; ``Meaning`` has its unit and meaning. The Parquet files, the tables
-of Python and docs/dataset.md are made of these alone. Must not: compute anything.
+Main types: `Sample`, `PointRow`, `Boot` and `RunRow`, a class for the rows of each table; `TABLES` has the tables by
+name. The Parquet files, the tables of Python and docs/dataset.md are made of these columns alone.
 """
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cache
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
-from virtoll.report.table import ValueKind
+from virtoll.report.sections.forwarding.tables import BOOKS
+from virtoll.report.sections.guests.tables import OF_START, Start
+from virtoll.report.table import Column, Row, Table, count, flag, number, of_part, shared, text, whole
+from virtoll.runfolder.records import Manifest, PlatformEntry, TrialRecord
+from virtoll.runfolder.scale import ScalePoint
+from virtoll.runfolder.traffic_records import Distribution, Point
+from virtoll.stats.analysis import RunData
+from virtoll.stats.sweeps import PointValue
+from virtoll.stats.values import Task, canonical
 
 VERSION: Final = 1
 """Of the tables: another one takes a column away, or changes what one means. A new column changes nothing."""
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """What a column says, and its unit ('' for a word or a number without one)."""
+class OfRun:
+    """A row of a run."""
 
-    meaning: str
-    unit: str = ""
+    manifest: Manifest
 
 
 @dataclass(frozen=True)
-class DatasetColumn:
-    """One column: its name, what its values are, whether one may be missing, its unit and its meaning."""
+class RunPlatform:
+    """A platform of a run. `entry`: None if the manifest has none. `caveat`: why its numbers are no measurements."""
 
-    name: str
-    kind: ValueKind
-    nullable: bool
-    unit: str
-    meaning: str
+    label: str
+    entry: PlatformEntry | None
+    caveat: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfRun:
-    """Which run a row is of, and what measured it: the first columns of each table."""
-
-    run: Annotated[str, Meaning("the run's name")]
-    experiment: Annotated[str, Meaning("the experiment's name")]
-    virtoll: Annotated[str, Meaning("the version of Virtoll that measured")]
-    host_fingerprint: Annotated[str | None, Meaning("a digest of what identifies the host, its kernel and its CPU")]
-    kernel: Annotated[str | None, Meaning("the host's kernel")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class OfPlatform(OfRun):
-    """Which platform of the run a row is of."""
+    """A row of a platform of the run."""
 
-    platform: Annotated[str, Meaning("the platform's label")]
-    platform_kind: Annotated[str | None, Meaning("the platform's registered name, such as `qemu-tcg`")]
-    platform_family: Annotated[str | None, Meaning("what kind of platform it is, such as native, os-level or emulated")]
-    platform_version: Annotated[str | None, Meaning("the version of the platform's product")]
-    guests_on: Annotated[str | None, Meaning("where its guests are, such as `this machine`")]
-    caveat: Annotated[str | None, Meaning("why the platform's numbers are no measurements of speed; missing: they are")]
+    platform: RunPlatform
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class OfTrial(OfPlatform):
-    """Which trial a row is of, and how that ended."""
+    """A row of a trial; `boot`: the start of its guest."""
 
-    trial: Annotated[int, Meaning("the trial's number in the plan, from 0")]
-    block: Annotated[int, Meaning("the block's number, from 1; in the run folder it is one less")]
-    round: Annotated[int, Meaning("the round of its block and workload, from 1; in the run folder it is one less")]
-    warm_up: Annotated[bool, Meaning("whether it is a warm-up, which is no result")]
-    status: Annotated[str, Meaning("ok, invalid, failed or skipped")]
-    workload: Annotated[str, Meaning("the workload's name")]
-    parameters: Annotated[str, Meaning("its parameters: JSON with sorted keys")]
-    condition: Annotated[str | None, Meaning("what guests beside it did; missing: it was alone")]
-    guests: Annotated[int, Meaning("how many guests did the same at once")]
-    boot: Annotated[str | None, Meaning("the start of its guest, by its name in the run folder")]
-    started_realtime_ns: Annotated[int | None, Meaning("when the trial began, since 1970 in UTC", "ns")]
+    trial: TrialRecord
+    boot: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Sample(OfTrial):
-    """A trial's value of a metric, or that there is none: nothing that was tried is missing."""
+    """A trial's value of a metric, or that there is none: nothing that was tried is missing.
 
-    ended_realtime_ns: Annotated[int | None, Meaning("when the trial ended, since 1970 in UTC", "ns")]
-    guest: Annotated[int | None, Meaning("which of several guests at once, from 1; missing: there was one")]
-    frame_size_bytes: Annotated[int | None, Meaning("the parameter of that name: the frame with its FCS", "bytes")]
-    sources: Annotated[int | None, Meaning("the parameter of that name: traffic sources that send at once")]
-    size_bytes: Annotated[int | None, Meaning("the parameter of that name: how large what is worked on is", "bytes")]
-    threads: Annotated[int | None, Meaning("the parameter of that name")]
-    processes: Annotated[int | None, Meaning("the parameter of that name")]
-    digits: Annotated[int | None, Meaning("the parameter of that name, of Super Pi")]
-    metric: Annotated[str, Meaning("the metric's name")]
-    unit: Annotated[str, Meaning("the unit of the value of this row")]
-    better: Annotated[str, Meaning("lower or higher: which value is the better one")]
-    primary: Annotated[bool, Meaning("whether it is the metric of its workload that verdicts are about")]
-    value: Annotated[float | None, Meaning("the value; missing: there is none", "`unit`")]
-    reason: Annotated[str | None, Meaning("why there is no value")]
-    repeats: Annotated[int, Meaning("how often the job ran between its marks; a duration is of one of them")]
+    `guest`: which of several guests at once, from 1.
+    """
+
+    task: Task
+    guest: int | None
+    value: float | None
+    reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class PointRow(OfTrial):
     """A point of a sweep: the books of its frames over all sources, rates, and the delay of frames."""
 
-    point: Annotated[int, Meaning("the point's place in its sweep, from 0")]
-    frame_size_bytes: Annotated[int, Meaning("the frame with its FCS", "bytes")]
-    sources: Annotated[int, Meaning("traffic sources that sent at once")]
-    backend: Annotated[str, Meaning("how the generator sent")]
-    sink_backend: Annotated[str | None, Meaning("how the sink received")]
-    flat_out: Annotated[bool, Meaning("whether the generator sent as fast as it could")]
-    intended_rate_frames_per_second: Annotated[
-        float | None, Meaning("the rate that each source was to send; missing: flat out", "frames/s")
-    ]
-    duration_ns: Annotated[int, Meaning("for how long it was to be sent", "ns")]
-    offered_rate_frames_per_second: Annotated[float | None, Meaning("the rate that was really sent", "frames/s")]
-    forwarded_rate_frames_per_second: Annotated[
-        float | None, Meaning("the rate that arrived, first to last arrival", "frames/s")
-    ]
-    intended_frames: Annotated[int, Meaning("offered + unsent", "frames")]
-    offered_frames: Annotated[int, Meaning("sent; forwarded + lost", "frames")]
-    unsent_frames: Annotated[int, Meaning("that the generator was too late for", "frames")]
-    refused_frames: Annotated[int, Meaning("of the unsent, that the first interface did not take", "frames")]
-    forwarded_frames: Annotated[int, Meaning("that arrived, each once", "frames")]
-    lost_frames: Annotated[int, Meaning("that never arrived", "frames")]
-    duplicate_frames: Annotated[int, Meaning("that arrived once more", "frames")]
-    reordered_frames: Annotated[int, Meaning("that arrived after one with a larger number", "frames")]
-    foreign_frames: Annotated[int, Meaning("at the sink that are no test frames", "frames")]
-    late_trial_frames: Annotated[int, Meaning("of an earlier trial", "frames")]
-    forged_frames: Annotated[
-        int | None, Meaning("with a wrong tag, in no other count; missing: frames had no tags", "frames")
-    ]
-    kernel_dropped_frames: Annotated[
-        int | None, Meaning("that the sink's kernel dropped in front of it; missing: it does not tell", "frames")
-    ]
-    loss_share: Annotated[float | None, Meaning("lost / offered; missing: none were offered", "share")]
-    delay_p1_ns: Annotated[int | None, Meaning("one-way delay: 1 % of the frames took no longer", "ns")]
-    delay_p50_ns: Annotated[int | None, Meaning("half of them took no longer", "ns")]
-    delay_p90_ns: Annotated[int | None, Meaning("90 % of them", "ns")]
-    delay_p99_ns: Annotated[int | None, Meaning("99 % of them", "ns")]
-    delay_p999_ns: Annotated[int | None, Meaning("99.9 % of them", "ns")]
-    delay_maximum_ns: Annotated[int | None, Meaning("the longest", "ns")]
+    point: Point
+    books: PointValue
+    delay: Distribution | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Boot(OfPlatform):
     """A start of a guest: how long it took, and what the guest held of the host's memory."""
 
-    boot: Annotated[str, Meaning("the start's name in the run folder")]
-    block: Annotated[int, Meaning("the block's number, from 1; in the run folder it is one less")]
-    attempt: Annotated[int, Meaning("which attempt it was, from 1")]
-    instance: Annotated[int, Meaning("0 for the platform's own guest, from 1 for those started beside it")]
-    guests: Annotated[int, Meaning("how many guests were started at the same time")]
-    status: Annotated[str, Meaning("ok or failed")]
-    reason: Annotated[str | None, Meaning("why it failed")]
-    attachment: Annotated[str | None, Meaning("how its links are attached: bridge, routed, macvtap, passthrough, ...")]
-    vcpus: Annotated[int | None, Meaning("virtual CPUs that were asked for")]
-    memory_bytes: Annotated[int | None, Meaning("memory that was asked for", "bytes")]
-    ready_ns: Annotated[int | None, Meaning("from the start until the agent answers", "ns")]
-    spawn_ns: Annotated[
-        int | None,
-        Meaning("of it, all before the guest's own kernel or first program: monitor, firmware, engine", "ns"),
-    ]
-    kernel_ns: Annotated[
-        int | None, Meaning("of it, the guest's own kernel until its first program; missing on the host's kernel", "ns")
-    ]
-    init_ns: Annotated[int | None, Meaning("of it, the agent's own way", "ns")]
-    harness_ns: Annotated[int | None, Meaning("of it, Virtoll's own", "ns")]
-    idle_bytes: Annotated[
-        int | None, Meaning("memory (PSS and page tables) of the guest's processes, when ready", "bytes")
-    ]
-    after_work_bytes: Annotated[int | None, Meaning("the same at the block's end", "bytes")]
-    idle_charged_bytes: Annotated[int | None, Meaning("what the guest's cgroup was charged, when ready", "bytes")]
-    idle_files_bytes: Annotated[
-        int | None, Meaning("files of its folder in the lab's memory file system, when ready", "bytes")
-    ]
-    idle_shared_bytes: Annotated[
-        int | None, Meaning("memory of daemons that serve several guests, when ready", "bytes")
-    ]
+    start: Start
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class RunRow(OfRun):
-    """A run: what was to be measured, and on which host."""
+    """A run: what was to be measured, and on which host; `trials`: those that have ended."""
 
-    created_realtime_ns: Annotated[int, Meaning("when it was begun, since 1970 in UTC", "ns")]
-    state: Annotated[
-        str, Meaning("complete, interrupted or running, as the folder says; one that was killed says running")
-    ]
-    reason: Annotated[str | None, Meaning("why it is in that state")]
-    baseline: Annotated[str | None, Meaning("the label that platforms are compared with")]
-    control: Annotated[str | None, Meaning("the label of the baseline's A/A control")]
-    seed: Annotated[int, Meaning("of the plan")]
-    blocks: Annotated[int | None, Meaning("blocks that were asked for")]
-    rounds: Annotated[int | None, Meaning("rounds of each block and workload")]
-    planned_trials: Annotated[int, Meaning("trials of the plan, warm-ups among them")]
-    ended_trials: Annotated[int, Meaning("trials that have ended, whatever their end")]
-    ok_trials: Annotated[int, Meaning("of these, trials that can be believed")]
-    cpu_model: Annotated[str | None, Meaning("the host's processor")]
-    cpus: Annotated[int | None, Meaning("the host's CPUs")]
-    memory_bytes: Annotated[int | None, Meaning("the host's memory", "bytes")]
-    hypervisor: Annotated[str | None, Meaning("below the host; missing: none was found")]
-    os: Annotated[str | None, Meaning("the host's distribution")]
-    root: Annotated[bool | None, Meaning("whether it was measured as root")]
-    agent_build: Annotated[str | None, Meaning("the build of the agent that measured")]
-    image_digest: Annotated[str | None, Meaning("the digest of the guests' image")]
+    data: RunData
+    trials: Sequence[TrialRecord]
 
 
-TABLES: Final[Mapping[str, type[OfRun]]] = {"samples": Sample, "points": PointRow, "boots": Boot, "runs": RunRow}
-ROWS: Final[Mapping[str, str]] = {
-    "samples": "a trial and metric, and where several guests worked at once a guest; with a value or not",
-    "points": "a point of a sweep",
-    "boots": "a guest's start",
-    "runs": "a run",
-}
-"""What a row is of, by table."""
-
-_KINDS: Final[Mapping[type, ValueKind]] = {
-    str: ValueKind.TEXT,
-    int: ValueKind.COUNT,
-    float: ValueKind.NUMBER,
-    bool: ValueKind.ANSWER,
-}
+RowOfRun = TypeVar("RowOfRun", bound=OfRun)
+RowOfPlatform = TypeVar("RowOfPlatform", bound=OfPlatform)
+RowOfTrial = TypeVar("RowOfTrial", bound=OfTrial)
 
 
-@cache
-def columns_of(table: str) -> tuple[DatasetColumn, ...]:
-    """The columns of a table in their order; ``KeyError`` where there is no such table."""
-    kind = TABLES[table]
-    hints = get_type_hints(kind, include_extras=True)
-    return tuple(_column(field.name, hints[field.name]) for field in fields(kind))
+def _always(*columns: Column[Row]) -> tuple[Column[Row], ...]:
+    """Columns that every row has a value of."""
+    return tuple(replace(column, nullable=False) for column in columns)
 
 
-def _column(name: str, hint: Any) -> DatasetColumn:
-    value, description = get_args(hint)
-    nullable = get_origin(value) is types.UnionType
-    kind = next(member for member in get_args(value) if member is not types.NoneType) if nullable else value
-    return DatasetColumn(name, _KINDS[kind], nullable, description.unit, description.meaning)
+def _guests(scale: ScalePoint | None) -> int:
+    """How many were there at once."""
+    return 1 if scale is None else scale.guests
+
+
+def _text(record: Mapping[str, Any] | None, key: str) -> str | None:
+    """A text of a part of a record that has no fields; None if it is missing, or no text."""
+    value = (record or {}).get(key)
+    return value if isinstance(value, str) else None
+
+
+def _number(record: Mapping[str, Any], key: str) -> int | None:
+    """The same of a whole number."""
+    value = record.get(key)
+    return value if type(value) is int else None
+
+
+def _parameter(name: str, meaning: str = "", unit: str = "") -> Column[Sample]:
+    """A parameter that has a column of its own."""
+    text_of_it = f"the parameter of that name{meaning}"
+    return whole(name, unit, text_of_it, lambda row: _number(row.trial.parameters, name))
+
+
+def _of_host(name: str, meaning: str, key: str) -> Column[RowOfRun]:
+    return text(name, meaning, lambda row: _text(row.manifest.host, key))
+
+
+def _of_point(names: str) -> tuple[Column[PointRow], ...]:
+    """Columns of `points.csv`."""
+    return of_part((column for column in BOOKS if column.name in names.split()), lambda row: row.books)
+
+
+def _delay(name: str, meaning: str) -> Column[PointRow]:
+    return whole(f"delay_{name}_ns", "ns", meaning, lambda row: getattr(row.delay, name, None))
+
+
+def _of_start(columns: Iterable[Column[Start]], meanings: Mapping[str, str]) -> tuple[Column[Boot], ...]:
+    """Columns of `guests.csv`, some with another meaning here."""
+    described = [replace(column, meaning=meanings.get(column.name, column.meaning)) for column in columns]
+    return of_part(described, lambda row: row.start)
+
+
+def _of_run() -> tuple[Column[RowOfRun], ...]:
+    return (
+        *_always(
+            text("run", "the run's name", lambda row: row.manifest.run),
+            text("experiment", "the experiment's name", lambda row: row.manifest.experiment["name"]),
+            text("virtoll", "the version of Virtoll that measured", lambda row: row.manifest.virtoll),
+        ),
+        _of_host("host_fingerprint", "a digest of what identifies the host, its kernel and its CPU", "fingerprint"),
+        _of_host("kernel", "the host's kernel", "kernel"),
+    )
+
+
+_OF_ENTRY: Final[tuple[Column[PlatformEntry], ...]] = (
+    text("platform_kind", "the platform's registered name, such as `qemu-tcg`", lambda entry: entry.platform),
+    text(
+        "platform_family",
+        "what kind of platform it is, such as native, os-level or emulated",
+        lambda entry: entry.family,
+    ),
+    text("platform_version", "the version of the platform's product", lambda entry: entry.version),
+    text("guests_on", "where its guests are, such as `this machine`", lambda entry: entry.host),
+)
+
+
+def _of_platform() -> tuple[Column[RowOfPlatform], ...]:
+    return (
+        *_of_run(),
+        *_always(shared("platform", lambda row: row.platform.label)),
+        *of_part(_OF_ENTRY, lambda row: row.platform.entry),
+        text(
+            "caveat",
+            "why the platform's numbers are no measurements of speed; missing: they are",
+            lambda row: row.platform.caveat,
+        ),
+    )
+
+
+def _of_trial() -> tuple[Column[RowOfTrial], ...]:
+    return (
+        *_of_platform(),
+        *_always(
+            shared("trial", lambda row: row.trial.trial),
+            shared("block", lambda row: row.trial.block + 1),
+            count(
+                "round",
+                "the round of its block and workload, from 1; in the run folder it is one less",
+                lambda row: row.trial.round + 1,
+            ),
+            shared("warm_up", lambda row: row.trial.warm_up),
+            shared("status", lambda row: row.trial.status),
+            shared("workload", lambda row: row.trial.workload),
+            shared("parameters", lambda row: canonical(row.trial.parameters)),
+        ),
+        text(
+            "condition",
+            "what guests beside it did; missing: it was alone",
+            lambda row: row.trial.condition and row.trial.condition.label,
+        ),
+        *_always(count("guests", "how many guests did the same at once", lambda row: _guests(row.trial.scale))),
+        text("boot", "the start of its guest, by its name in the run folder", lambda row: row.boot),
+        whole(
+            "started_realtime_ns",
+            "ns",
+            "when the trial began, since 1970 in UTC",
+            lambda row: row.trial.started_realtime_ns,
+        ),
+    )
+
+
+SAMPLES: Final = Table[Sample](
+    "samples",
+    "a trial and metric, and where several guests worked at once a guest; with a value or not",
+    None,
+    (
+        *_of_trial(),
+        whole(
+            "ended_realtime_ns",
+            "ns",
+            "when the trial ended, since 1970 in UTC",
+            lambda row: row.trial.ended_realtime_ns,
+        ),
+        count("guest", "which of several guests at once, from 1; missing: there was one", lambda row: row.guest),
+        _parameter("frame_size_bytes", ": the frame with its FCS", "bytes"),
+        _parameter("sources", ": traffic sources that send at once"),
+        _parameter("size_bytes", ": how large what is worked on is", "bytes"),
+        _parameter("threads"),
+        _parameter("processes"),
+        _parameter("digits", ", of Super Pi"),
+        *_always(
+            shared("metric", lambda row: row.task.metric.name),
+            text("unit", "the unit of the value of this row", lambda row: row.task.metric.unit),
+            text("better", "lower or higher: which value is the better one", lambda row: row.task.metric.better),
+            flag(
+                "primary",
+                "whether it is the metric of its workload that verdicts are about",
+                lambda row: row.task.metric.primary,
+            ),
+        ),
+        number("value", "`unit`", "the value; missing: there is none", lambda row: row.value),
+        text("reason", "why there is no value", lambda row: row.reason),
+        *_always(
+            count(
+                "repeats",
+                "how often the job ran between its marks; a duration is of one of them",
+                lambda row: row.trial.repeats,
+            )
+        ),
+    ),
+)
+
+POINTS: Final = Table[PointRow](
+    "points",
+    "a point of a sweep",
+    None,
+    (
+        *_of_trial(),
+        *_always(
+            shared("point", lambda row: row.books.place),
+            whole("frame_size_bytes", "bytes", "the frame with its FCS", lambda row: row.books.frame_size_bytes),
+            count("sources", "traffic sources that sent at once", lambda row: len(row.point.sources)),
+            text("backend", "how the generator sent", lambda row: row.point.backend),
+        ),
+        text("sink_backend", "how the sink received", lambda row: row.point.sink.backend),
+        *_always(flag("flat_out", "whether the generator sent as fast as it could", lambda row: row.books.flat_out)),
+        number(
+            "intended_rate_frames_per_second",
+            "frames/s",
+            "the rate that each source was to send; missing: flat out",
+            lambda row: row.books.intended_rate,
+        ),
+        *_always(*_of_point("duration_ns")),
+        *_of_point("offered_rate_frames_per_second forwarded_rate_frames_per_second"),
+        *_always(
+            *_of_point("intended_frames offered_frames unsent_frames"),
+            whole(
+                "refused_frames",
+                "frames",
+                "of the unsent, that the first interface did not take",
+                lambda row: row.books.refused_frames,
+            ),
+            *_of_point("forwarded_frames lost_frames duplicate_frames reordered_frames foreign_frames"),
+            *_of_point("late_trial_frames"),
+        ),
+        whole(
+            "forged_frames",
+            "frames",
+            "with a wrong tag, in no other count; missing: frames had no tags",
+            lambda row: row.books.forged_frames,
+        ),
+        whole(
+            "kernel_dropped_frames",
+            "frames",
+            "that the sink's kernel dropped in front of it; missing: it does not tell",
+            lambda row: row.books.kernel_dropped_frames,
+        ),
+        number("loss_share", "share", "lost / offered; missing: none were offered", lambda row: row.books.loss),
+        _delay("p1", "one-way delay: 1 % of the frames took no longer"),
+        _delay("p50", "half of them took no longer"),
+        _delay("p90", "90 % of them"),
+        _delay("p99", "99 % of them"),
+        _delay("p999", "99.9 % of them"),
+        _delay("maximum", "the longest"),
+    ),
+)
+
+BOOTS: Final = Table[Boot](
+    "boots",
+    "a guest's start",
+    None,
+    (
+        *_of_platform(),
+        *_always(
+            text("boot", "the start's name in the run folder", lambda row: row.start.boot.boot),
+            shared("block", lambda row: row.start.boot.block + 1),
+            count("attempt", "which attempt it was, from 1", lambda row: row.start.boot.attempt),
+            count(
+                "instance",
+                "0 for the platform's own guest, from 1 for those started beside it",
+                lambda row: row.start.boot.instance,
+            ),
+            count("guests", "how many guests were started at the same time", lambda row: _guests(row.start.boot.scale)),
+            text("status", "ok or failed", lambda row: row.start.boot.status),
+        ),
+        text("reason", "why it failed", lambda row: row.start.boot.reason),
+        text(
+            "attachment",
+            "how its links are attached: bridge, routed, macvtap, passthrough, ...",
+            lambda row: row.start.boot.attachment,
+        ),
+        count(
+            "vcpus",
+            "virtual CPUs that were asked for",
+            lambda row: row.start.boot.requested and row.start.boot.requested.vcpus,
+        ),
+        whole(
+            "memory_bytes",
+            "bytes",
+            "memory that was asked for",
+            lambda row: row.start.boot.requested and row.start.boot.requested.memory_bytes,
+        ),
+        *_of_start(
+            OF_START,
+            {
+                "kernel_ns": "of it, the guest's own kernel until its first program; missing on the host's kernel",
+                "harness_ns": "of it, Virtoll's own",
+                "idle_files_bytes": "files of its folder in the lab's memory file system, when ready",
+                "idle_shared_bytes": "memory of daemons that serve several guests, when ready",
+            },
+        ),
+    ),
+)
+
+
+def _of_experiment(name: str, meaning: str) -> Column[RunRow]:
+    return count(name, meaning, lambda row: _number(row.manifest.experiment, name))
+
+
+def _ok_trials(row: RunRow) -> int:
+    return sum(trial.status == "ok" for trial in row.trials)
+
+
+def _root(row: RunRow) -> bool | None:
+    root = row.manifest.host.get("root")
+    return root if isinstance(root, bool) else None
+
+
+RUNS: Final = Table[RunRow](
+    "runs",
+    "a run",
+    None,
+    (
+        *_of_run(),
+        *_always(
+            whole(
+                "created_realtime_ns",
+                "ns",
+                "when it was begun, since 1970 in UTC",
+                lambda row: row.manifest.created_realtime_ns,
+            ),
+            text(
+                "state",
+                "complete, interrupted or running, as the folder says; one that was killed says running",
+                lambda row: row.data.state.state,
+            ),
+        ),
+        text("reason", "why it is in that state", lambda row: row.data.state.reason),
+        shared("baseline", lambda row: row.manifest.baseline),
+        text("control", "the label of the baseline's A/A control", lambda row: row.manifest.control),
+        *_always(count("seed", "of the plan", lambda row: row.manifest.plan.seed)),
+        _of_experiment("blocks", "blocks that were asked for"),
+        _of_experiment("rounds", "rounds of each block and workload"),
+        *_always(
+            count(
+                "planned_trials", "trials of the plan, warm-ups among them", lambda row: len(row.manifest.plan.trials)
+            ),
+            count("ended_trials", "trials that have ended, whatever their end", lambda row: len(row.trials)),
+            count("ok_trials", "of these, trials that can be believed", _ok_trials),
+        ),
+        _of_host("cpu_model", "the host's processor", "cpu_model"),
+        count("cpus", "the host's CPUs", lambda row: _number(row.manifest.host, "cpus")),
+        whole("memory_bytes", "bytes", "the host's memory", lambda row: _number(row.manifest.host, "memory_bytes")),
+        _of_host("hypervisor", "below the host; missing: none was found", "hypervisor"),
+        _of_host("os", "the host's distribution", "os"),
+        flag("root", "whether it was measured as root", _root),
+        text("agent_build", "the build of the agent that measured", lambda row: _text(row.manifest.agent, "build")),
+        text("image_digest", "the digest of the guests' image", lambda row: _text(row.manifest.image, "digest")),
+    ),
+)
+
+TABLES: Final[Mapping[str, Table[Any]]] = {table.name: table for table in (SAMPLES, POINTS, BOOTS, RUNS)}

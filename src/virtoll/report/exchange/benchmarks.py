@@ -7,6 +7,7 @@ Metric Format has a value and its ends for each measure of each benchmark.
 import json
 from typing import Any, Final
 
+from virtoll.report import words
 from virtoll.report.exchange.values import Exchanged, Value, results_of
 from virtoll.stats.summaries import CellSummary
 
@@ -37,7 +38,7 @@ def _entry(value: Value, cell: CellSummary) -> dict[str, Any]:
         entry["range"] = (
             f"{value.low:.6g} to {value.high:.6g}" if value.high is not None else f"at least {value.low:.6g}"
         )
-    extra = [f"{cell.blocks} block{'' if cell.blocks == 1 else 's'}", f"parameters {value.task.parameters}"]
+    extra = [words.counted(cell.blocks, "block"), f"parameters {value.task.parameters}"]
     return entry | {"extra": "; ".join([*extra, *(["a lower bound"] if value.lower_bound else [])])}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from virtoll.report.answer import PLACES, extent_line, notes, title_line
 from virtoll.report.exchange.values import Exchanged, one_line
-from virtoll.report.gate import GateView, measured_words
+from virtoll.report.gate import GateView
 from virtoll.report.headline import caveat_line, host_line
 from virtoll.report.markup import markdown_text
 from virtoll.report.terminal import ranked_rows
@@ -45,7 +45,7 @@ def _gate(gate: GateView) -> Iterator[str]:
     if gate.checks:
         yield from ("", *comment_heads(["outcome", "threshold", "measured", "evidence"]))
     for check in gate.checks:
-        yield comment_row([check.outcome, check.threshold, measured_words(check), "; ".join(check.rest)])
+        yield comment_row([check.outcome, check.threshold, check.measured, "; ".join(check.rest)])
 
 
 def comment_heads(heads: Sequence[str]) -> list[str]:

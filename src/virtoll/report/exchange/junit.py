@@ -12,7 +12,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.answer import damage_line
 from virtoll.report.exchange.values import Exchanged, one_line, values_of
-from virtoll.report.gate import CheckView, GateView, measured_words
+from virtoll.report.gate import CheckView, GateView
 from virtoll.report.headline import host_line
 from virtoll.system.printable import printable
 
@@ -79,7 +79,7 @@ def _checked(gate: GateView, skip_unknown: bool) -> Iterator[_Case]:
         yield _Case("run", _TRUSTED)
     for check in gate.checks:
         name = f"{check.threshold} [{check.task}]"
-        text = "\n".join((measured_words(check), *check.rest))
+        text = "\n".join((check.measured, *check.rest))
         outcome = {"good": "", "bad": "failure"}.get(check.kind, unknown)
         yield _Case(check.platform, name, outcome, _message(check) if outcome else "", text)
 
@@ -101,7 +101,7 @@ def _measured(exchanged: Exchanged) -> Iterable[_Case]:
             else ""
         )
         bound = "at least " if value.lower_bound else ""
-        count = f"{blocks} block{'' if blocks == 1 else 's'}"
+        count = words.counted(blocks, "block")
         yield _Case(
             value.platform,
             name,

@@ -8,6 +8,7 @@ from virtoll.report.figures import caveats, markers
 from virtoll.report.figures.marks import (
     bars_from_zero,
     by_platform,
+    flags,
     labels_of,
     layer,
     number,
@@ -160,11 +161,11 @@ def _data(analysis: Analysis, panel: BarPanel) -> Iterable[dict[str, Any]]:
             continue
         sign = f" {caveats.SIGN}" if platform in analysis.caveats else ""
         made |= {"workload": bar.workload, "value": number(bar.value), "said": bar.tooltip}
-        made |= {"caveat": True} if sign else {}
-        made |= {"crossed": True} if _is_crossed(panel, bar) else {}
+        made |= flags(caveat=sign)
+        made |= flags(crossed=_is_crossed(panel, bar))
         if bar.low is not None:
             end = min(_end(bar), panel.limit)
             made |= {"low": number(bar.low), "from": number(max(bar.low, 0.0)), "to": number(end)}
             made |= {} if bar.high is None else {"high": number(bar.high)}
-            made |= {"beyond": True} if _goes_on(bar, panel.limit) else {}
+            made |= flags(beyond=_goes_on(bar, panel.limit))
         yield made | {"reach": number(_reach(panel, bar)), "beside": f"{bar.beside}{sign}"}

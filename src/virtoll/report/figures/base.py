@@ -33,7 +33,7 @@ class FigureSpec:
     title: str
     caption: Callable[[Analysis], str]
     draw: Callable[[Analysis, Width], Specification]
-    why_not: Callable[[Analysis], str | None]
+    why_not: Callable[[Analysis], str | None] = lambda _: None
     in_a_column: Callable[[Analysis], bool] = lambda _: False
     stacks: bool = False
 
@@ -47,10 +47,6 @@ class FigureSeries:
 
     title: str
     parts: Callable[[ReportInput], Mapping[str, FigureSpec]]
-
-
-def drawn_always(_: Analysis) -> None:
-    """The `why_not` of a part of a series."""
 
 
 def drawn_in_a_column(_: Analysis) -> bool:
@@ -80,11 +76,16 @@ def interval_text(analysis: Analysis) -> str:
 
 def said_cell(cell: CellSummary, unit: str) -> str:
     """A cell's value in words: 'median 812 kframes/s, 95 % interval 790 to 830 kframes/s, 5 blocks'."""
-    between = ""
-    if cell.interval is not None:
-        coverage = units.percent(cell.interval.coverage)
-        between = f", {coverage} interval {units.between(cell.interval.low, cell.interval.high, unit)}"
-    return f"median {words.estimate(cell.median, cell.interval, unit)}{between}, {blocks_count(cell.blocks)}"
+    return f"median {said_quantity(cell, unit)}"
+
+
+def said_quantity(quantity: CellSummary | Quantity, unit: str) -> str:
+    """The same without what it is."""
+    text, interval = words.estimate(quantity.median, quantity.interval, unit), quantity.interval
+    if interval is not None:
+        between = units.between(interval.low, interval.high, unit)
+        text += f", {units.percent(interval.coverage)} interval {between}"
+    return f"{text}, {words.counted(quantity.blocks, 'block')}"
 
 
 def said_mean(mean: Estimate, unit: str) -> str:
@@ -94,11 +95,6 @@ def said_mean(mean: Estimate, unit: str) -> str:
     between = units.between(mean.interval.low, mean.interval.high, unit)
     value = words.estimate(mean.value, mean.interval, unit)
     return f"mean {value}, {100 * mean.interval.coverage:g} % t interval {between}"
-
-
-def blocks_count(blocks: int) -> str:
-    """'1 block', '5 blocks'."""
-    return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
 def coverage_text(cells: Iterable[CellSummary | Quantity]) -> str:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from virtoll.report.rows import grouped
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
 
@@ -24,9 +25,7 @@ def chosen_rows(rows: Mapping[Task, Mapping[str, Comparison]]) -> list[Task]:
     """
     if len(rows) <= MOST_ROWS:
         return list(rows)
-    by_metric: dict[tuple[str, str], list[Task]] = {}
-    for task in rows:
-        by_metric.setdefault((task.workload, task.metric.name), []).append(task)
+    by_metric = grouped(rows, lambda task: (task.workload, task.metric.name))
     kept: set[Task] = set()
     for tasks in by_metric.values():
         slowest = min(tasks, key=lambda task: min(comparison.share or 0.0 for comparison in rows[task].values()))

@@ -5,14 +5,19 @@ from dataclasses import replace
 from virtoll.report import words
 from virtoll.report.figures.choice import chosen_rows, rows_left_out
 from virtoll.report.figures.marks import figure
-from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
+from virtoll.report.figures.shares import (
+    SharePanel,
+    left_of,
+    line_points,
+    rows_of,
+    share_legend,
+    share_limits,
+    share_panel,
+)
 from virtoll.report.figures.style import Specification, Width
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.between_runs import Between
 from virtoll.stats.compare import Comparison
-from virtoll.stats.values import Task
-
-_ROOMY = 20  # rows, above which their lines move together
 
 
 def _shown(between: Between) -> list[Comparison]:
@@ -30,7 +35,7 @@ def compared_figure_why_not(between: Between) -> str | None:
 
 def draw_compared(between: Between, first: str, second: str, width: Width) -> Specification:
     """Dots with their intervals; what is left of 100 % became slower."""
-    by_task = _rows(between)
+    by_task = rows_of(between.tasks, _shown(between))
     tasks = chosen_rows(by_task)
     shown = [comparison for task in tasks for comparison in by_task[task].values()]
     analysis = _as_analysis(between)
@@ -39,7 +44,7 @@ def draw_compared(between: Between, first: str, second: str, width: Width) -> Sp
         platforms=analysis.platforms,
         reference=first,
         limits=share_limits(analysis, shown),
-        line_points=9.0 if len(tasks) <= _ROOMY else 5.4,
+        line_points=line_points(len(tasks)),
         axis=f"performance of {second} in % of {first} (logarithmic); left of 100 % is slower",
     )
     left = left_of(panel.rows, width)
@@ -49,7 +54,7 @@ def draw_compared(between: Between, first: str, second: str, width: Width) -> Sp
 
 def compared_caption(between: Between, first: str, second: str) -> str:
     """What to see."""
-    rows = _rows(between)
+    rows = rows_of(between.tasks, _shown(between))
     left_out = rows_left_out(len(chosen_rows(rows)), len(rows), "tables/compared.csv")
     margin = words.amount(_as_analysis(between).margin)
     of = "ratio of the shares of the baseline's performance" if between.by == "cost" else "ratio of the performances"
@@ -58,13 +63,6 @@ def compared_caption(between: Between, first: str, second: str) -> str:
         f"or faster after Holm's correction. Half filled: alike within {margin} or less. Open: not known. Grey: within "
         f"{margin} of {first}.{left_out}"
     )
-
-
-def _rows(between: Between) -> dict[Task, dict[str, Comparison]]:
-    by_task: dict[Task, dict[str, Comparison]] = {}
-    for comparison in _shown(between):
-        by_task.setdefault(comparison.task, {})[comparison.platform] = comparison
-    return {task: by_task[task] for task in between.tasks if task in by_task}
 
 
 def _as_analysis(between: Between) -> Analysis:

@@ -10,6 +10,7 @@ from virtoll.report.figures.marks import (
     bars_from_zero,
     by_platform,
     figure,
+    flags,
     layer,
     number,
     on_paper,
@@ -19,6 +20,7 @@ from virtoll.report.figures.marks import (
     text_width,
 )
 from virtoll.report.figures.style import MUTED, SIZES, Specification, Width, pixels
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 
@@ -81,8 +83,7 @@ def grouped_bars(
 ) -> Specification:
     """The whole figure: a panel for each title. `upright`: its axis' title; `reference`: a line through all."""
     columns = 1 if len(by_title) == 1 else 2
-    shown = {bar.platform for bars in by_title.values() for bar in bars}
-    platforms = [platform for platform in analysis.platforms if platform in shown]
+    platforms = platforms_of(analysis, (bar for bars in by_title.values() for bar in bars))
     labels, title = text_width("00000", SIZES[width].text) + 8, 1.5 * pixels(SIZES[width].text)
     each = _left(analysis, platforms, panel_width(width, columns, title, each=labels), width, least=labels)
     size = (panel_width(width, columns, title, each=each), round(pixels(_PANEL_POINTS), 1))
@@ -160,7 +161,7 @@ def _data(analysis: Analysis, bars: Sequence[GroupedBar], places: _Places) -> It
             "to": number(bar.top),
             "said": f"{caveats.name(analysis, bar.platform)}, {bar.tooltip}",
         }
-        made |= {"caveat": True} if bar.platform in analysis.caveats else {}
+        made |= flags(caveat=bar.platform in analysis.caveats)
         if bar.mean.interval is not None:
             low, high = bar.mean.interval.low, bar.mean.interval.high
             made |= {"low": number(low), "high": number(high), "from": number(max(low, 0.0))}

@@ -7,9 +7,20 @@ from typing import Any
 from virtoll.report import words
 from virtoll.report.figures import caveats, markers
 from virtoll.report.figures.marks import layer, text_width
-from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels, platform_styles
+from virtoll.report.figures.style import (
+    INK,
+    MUTED,
+    PAPER,
+    SIZES,
+    PlatformStyle,
+    Specification,
+    Width,
+    pixels,
+    platform_styles,
+)
 from virtoll.stats.analysis import Analysis
 
+_DOTTED = (1, 2)
 _HANDLE, _GAP = 20.0, 16.0  # pixels: of a sample's line, and between two columns
 
 
@@ -35,18 +46,13 @@ class Entry:
 def platforms(analysis: Analysis, shown: Sequence[str]) -> list[Entry]:
     """Each platform's line and marker."""
     styles = platform_styles(analysis.platforms)
-    return [
-        Entry(
-            caveats.name(analysis, platform),
-            platform=platform,
-            line=styles[platform].paint,
-            dash=styles[platform].dash,
-            shape=markers.shape(styles[platform].marker),
-            fill=styles[platform].paint,
-            stroke=styles[platform].paint,
-        )
-        for platform in shown
-    ]
+    return [of_style(caveats.name(analysis, platform), platform, styles[platform]) for platform in shown]
+
+
+def of_style(label: str, platform: str, style: PlatformStyle) -> Entry:
+    """A platform's line and marker."""
+    paint, shape = style.paint, markers.shape(style.marker)
+    return Entry(label, platform, line=paint, dash=style.dash, shape=shape, fill=paint, stroke=paint)
 
 
 def verdicts(analysis: Analysis) -> list[Entry]:
@@ -69,14 +75,20 @@ def line(label: str, dash: Sequence[float], paint: str = MUTED) -> Entry:
     return Entry(label, line=paint, dash=dash)
 
 
-def of_sweeps(analysis: Analysis, shown: Sequence[str], dotted: Sequence[float]) -> list[Entry]:
-    """Of forwarded against offered rates: platforms, the point flat out, and the diagonal with its dashes."""
+def of_sweeps(analysis: Analysis, shown: Sequence[str]) -> list[Entry]:
+    """Of forwarded against offered rates: platforms, the point flat out, and the diagonal."""
     return [
         *platforms(analysis, shown),
         Entry("flat out (FRMOL)", shape=markers.shape("o"), fill=PAPER, stroke=MUTED, points=6),
-        line("all forwarded", dotted),
+        line("all forwarded", _DOTTED),
         *of_caveats(analysis, shown),
     ]
+
+
+def diagonal(encoding: Specification) -> Specification:
+    """The line at which all that is offered is forwarded."""
+    mark = {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)}
+    return layer(mark, encoding, "isValid(datum.diagonal)")
 
 
 def of_caveats(analysis: Analysis, shown: Iterable[str]) -> list[Entry]:

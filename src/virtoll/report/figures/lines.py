@@ -8,7 +8,7 @@ from typing import Any
 
 from virtoll.report.figures import caveats
 from virtoll.report.figures.markers import area
-from virtoll.report.figures.marks import SAID, by_platform, crosses, layer, number, text_width
+from virtoll.report.figures.marks import SAID, by_platform, crosses, flags, layer, number, text_width
 from virtoll.report.figures.style import SIZES, Specification, Width, literal, pixels
 from virtoll.stats.analysis import Analysis
 
@@ -64,11 +64,11 @@ def axis(
     if extent is not None:
         drawn["minExtent"] = round(extent, 1)
     if ticks is not None:
-        drawn["values"] = [number(tick) for tick in ticks]
+        drawn["values"] = list(map(number, ticks))
     if ticks is not None and names is not None:
         drawn["labelExpr"] = f"{literal(list(names))}[indexof({literal(drawn['values'])}, datum.value)]"
         drawn["labelOverlap"] = False
-    ends: Specification = {"domain": [number(limit) for limit in limits], "nice": False}
+    ends: Specification = {"domain": list(map(number, limits)), "nice": False}
     return {"type": "quantitative", "scale": ends | ({"zero": False} if scale is None else scale), "axis": drawn}
 
 
@@ -138,7 +138,7 @@ def _data(analysis: Analysis, panel: LinePanel) -> Iterable[dict[str, Any]]:
                 yield made | {"value": None}
                 continue
             made |= {"value": number(point.value), "said": f"{caveats.name(analysis, platform)}, {point.tooltip}"}
-            made |= {"caveat": True} if platform in analysis.caveats else {}
+            made |= flags(caveat=platform in analysis.caveats)
             if point.low is not None and point.high is not None:
                 made |= {"low": number(point.low), "high": number(point.high)}
                 made |= {"from": number(max(point.low, low_limit)), "to": number(min(point.high, high_limit))}

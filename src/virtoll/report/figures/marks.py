@@ -3,7 +3,7 @@
 A datum's fields are those of `base`. Positions are given by the caller: `x` and `y` are channels of Vega-Lite.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from virtoll.report.figures import markers
@@ -12,6 +12,7 @@ from virtoll.report.figures.style import (
     MUTED,
     PAPER,
     SIZES,
+    PlatformStyle,
     Specification,
     Width,
     literal,
@@ -30,16 +31,25 @@ _WIDE, _NARROW = "mwMWGOQCD@%&—", "ijltfrI1|.,:;'()[]/ -"
 
 def text_width(text: str, points: float) -> float:
     """About how wide a line of text is, in pixels: Vega-Lite's layout measures, but panels are sized before it."""
-    ems = sum(
-        0.33 if letter in _NARROW else 0.8 if letter in _WIDE else 0.65 if letter.isupper() else 0.556
-        for letter in text
-    )
-    return pixels(ems * points)
+    return pixels(sum(map(_ems, text)) * points)
+
+
+def _ems(letter: str) -> float:
+    if letter in _NARROW:
+        return 0.33
+    if letter in _WIDE:
+        return 0.8
+    return 0.65 if letter.isupper() else 0.556
 
 
 def number(value: float) -> float:
     """A value for a drawing: six digits, which no eye tells from more."""
     return float(f"{value:.6g}")
+
+
+def flags(**fields: object) -> dict[str, bool]:
+    """Those of a datum's fields that are true: it lacks the others."""
+    return {name: True for name, value in fields.items() if value}
 
 
 def layer(mark: Specification, encoding: Specification, where: str | None = None) -> Specification:
@@ -48,21 +58,23 @@ def layer(mark: Specification, encoding: Specification, where: str | None = None
     return made if where is None else made | {"transform": [{"filter": where}]}
 
 
+_LOOKS: Final[Mapping[str, Callable[[PlatformStyle], Any]]] = {
+    "paint": lambda style: style.paint,
+    "shape": lambda style: markers.shape(style.marker),
+    "half": lambda style: markers.left_half(style.marker),
+    "dash": lambda style: list(style.dash),
+}
+
+
 def by_platform(analysis: Analysis, kind: str = "paint") -> Specification:
     """A channel's definition: each platform's `paint`, `shape`, `half` (of its shape), or `dash`. It has no legend."""
-    styles = platform_styles(analysis.platforms)
-    ranges: Mapping[str, list[Any]] = {
-        "paint": [style.paint for style in styles.values()],
-        "shape": [markers.shape(style.marker) for style in styles.values()],
-        "half": [markers.left_half(style.marker) for style in styles.values()],
-        "dash": [list(style.dash) for style in styles.values()],
-    }
-    return {
-        "field": "platform",
-        "type": "nominal",
-        "scale": {"domain": list(styles), "range": ranges[kind]},
-        "legend": None,
-    }
+    return of_styles(platform_styles(analysis.platforms), kind)
+
+
+def of_styles(styles: Mapping[str, PlatformStyle], kind: str = "paint") -> Specification:
+    """The same of platforms by name."""
+    scale = {"domain": list(styles), "range": list(map(_LOOKS[kind], styles.values()))}
+    return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
 
 
 def labels_of(labels: Sequence[str | Sequence[str]]) -> str:

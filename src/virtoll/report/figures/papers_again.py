@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from virtoll import units
 from virtoll.claims.paper_figures import MBIT, Mark, Printed, placed_text
@@ -24,8 +24,10 @@ from virtoll.report.figures.marks import (
     bars_from_zero,
     crosses,
     figure,
+    flags,
     layer,
     number,
+    of_styles,
     on_paper,
     panel_width,
     panels,
@@ -68,16 +70,6 @@ class _Look:
     data: PartData
     styles: Mapping[str, PlatformStyle]
     scale: _Scale
-
-    def by_platform(self, kind: Literal["paint", "dash", "shape"] = "paint") -> Specification:
-        """A channel's definition; it has no legend of Vega-Lite's."""
-        values: Mapping[str, list[Any]] = {
-            "paint": [style.paint for style in self.styles.values()],
-            "dash": [list(style.dash) for style in self.styles.values()],
-            "shape": [markers.shape(style.marker) for style in self.styles.values()],
-        }
-        scale = {"domain": list(self.styles), "range": values[kind]}
-        return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
 
     def upright(self) -> Specification:
         """The upright channel without its field."""
@@ -237,7 +229,7 @@ def _shown(layers: Iterable[tuple[str, Specification]], data: Sequence[Mapping[s
 
 def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tuple[str, Specification]]:
     """Each with the field without which it shows nothing."""
-    upright, paint = look.upright(), look.by_platform()
+    upright, paint = look.upright(), of_styles(look.styles)
     place: Specification = {"x": {"field": "slot", **across}}
     at = place | {"y": {"field": "value", **upright}}
     bar: Specification = {"type": "bar", "orient": "vertical", "size": size}
@@ -274,7 +266,7 @@ def _datum(look: _Look, mark: Mark) -> Specification:
         "said": said_mark(look.data.part, mark),
     }
     made["value"] = number(mark.value * scale.factor)
-    made |= {"caveat": True} if mark.caveat else {}
+    made |= flags(caveat=mark.caveat)
     if mark.low is not None and mark.high is not None:
         low, high = mark.low * scale.factor, mark.high * scale.factor
         made |= {"low": number(low), "from": number(max(low, 0.0)), "to": number(min(high, scale.end))}
@@ -316,7 +308,7 @@ def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
 
 def _places(look: _Look, places: Sequence[float]) -> Specification:
     """The axis over a parameter's values, logarithmic where they go far."""
-    names = [placed_text(place) for place in places]
+    names = list(map(placed_text, places))
     title = axis_words(look.data.part.x)
     if places[0] > 0 and places[-1] / places[0] >= _LOGARITHMIC:
         ends = (places[0] / 1.15, places[-1] * 1.15)
@@ -327,11 +319,11 @@ def _places(look: _Look, places: Sequence[float]) -> Specification:
 
 def _line_layers(look: _Look, across: Specification) -> Iterator[tuple[str, Specification]]:
     """Each with the field without which it shows nothing."""
-    upright, paint = look.upright(), look.by_platform()
+    upright, paint = look.upright(), of_styles(look.styles)
     at: Specification = {"x": {"field": "place", **across}, "y": {"field": "value", **upright}}
     whisker = at | {"y": {"field": "from", **upright}, "y2": {"field": "to"}, "stroke": paint}
-    line = at | {"stroke": paint, "strokeDash": look.by_platform("dash")}
-    point = at | {"fill": paint, "shape": look.by_platform("shape"), "tooltip": SAID}
+    line = at | {"stroke": paint, "strokeDash": of_styles(look.styles, "dash")}
+    point = at | {"fill": paint, "shape": of_styles(look.styles, "shape"), "tooltip": SAID}
     ring: Specification = {"type": "point", "shape": "circle", "size": markers.area(6), "fill": PAPER, "stroke": INK}
     name: Specification = {"type": "text", "align": "right", "baseline": "bottom", "dx": 4, "dy": -6}
     then = at | {"y": {"field": "then", **upright}}
@@ -367,7 +359,7 @@ def _line_data(look: _Look, panel: PanelData) -> Iterator[Specification]:
     last = {value.platform: value.x for value in printed}
     for value in printed:
         if isinstance(value.x, int | float):
-            named = {"named": True} if value.x == last[value.platform] else {}
+            named = flags(named=value.x == last[value.platform])
             yield {"place": number(value.x), **_then(look, value), **named}
 
 
@@ -379,29 +371,16 @@ def _entries(look: _Look, panel_data: Sequence[PanelData], *, lines: bool) -> li
     """The measured platforms, what is the paper's, and what a dashed outline means."""
     marks = [mark for panel in panel_data for mark in panel.marks]
     marked = {mark.platform: mark.caveat for mark in marks if mark.caveat}
-    entries = [
-        legends.Entry(
-            f"now: {platform} {SIGN}" if platform in marked else f"now: {platform}",
-            platform=platform,
-            line=look.styles[platform].paint if lines else None,
-            dash=look.styles[platform].dash,
-            shape=markers.shape(look.styles[platform].marker) if lines else markers.BOX,
-            fill=look.styles[platform].paint,
-            stroke=look.styles[platform].paint,
-            points=4.5 if lines else 8,
-        )
-        for platform in dict.fromkeys(mark.platform for mark in marks)
-    ]
+    entries = []
+    for platform in dict.fromkeys(mark.platform for mark in marks):
+        label = f"now: {platform} {SIGN}" if platform in marked else f"now: {platform}"
+        entry = legends.of_style(label, platform, look.styles[platform])
+        entries.append(entry if lines else replace(entry, line=None, shape=markers.BOX, points=8))
     if any(panel.printed for panel in panel_data):
         shape, points = ("circle", 6) if lines else (markers.BOX, 8)
         entries.append(legends.Entry("then: the paper's, named", shape=shape, fill=PAPER, stroke=INK, points=points))
-    return [
-        *entries,
-        *(
-            legends.Entry(f"{SIGN}  {caveat}", shape=markers.BOX, fill=PAPER, stroke=MUTED, points=8)
-            for caveat in dict.fromkeys(marked.values())
-        ),
-    ]
+    sign = legends.Entry("", shape=markers.BOX, fill=PAPER, stroke=MUTED, points=8)
+    return entries + [replace(sign, label=f"{SIGN}  {caveat}") for caveat in dict.fromkeys(marked.values())]
 
 
 def caption(parts: Sequence[PartData]) -> str:

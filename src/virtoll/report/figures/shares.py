@@ -2,13 +2,12 @@
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
-from virtoll.report.figures.base import blocks_count
 from virtoll.report.figures.marks import (
     SAID,
     by_platform,
@@ -23,9 +22,11 @@ from virtoll.report.figures.marks import (
 from virtoll.report.figures.style import BAND, GRID, MUTED, PAPER, SIZES, Specification, Width, nice_log_ticks, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
+from virtoll.stats.values import Task
 
 _LETTERS_IN_A_COLUMN = 22  # of a row's name, which takes what is left of the axis
 _TICKS_IN_A_COLUMN = 5
+ROOMY = 20  # rows
 _SAMPLE_POINTS = 4.6
 _DIFFERENT, _ALIKE, _OPEN = "different", "alike", "open"
 
@@ -47,6 +48,19 @@ class SharePanel:
     axis: str = ""
     edge: frozenset[str] = frozenset()
     bound: frozenset[tuple[str, str]] = frozenset()
+
+
+def rows_of(tasks: Sequence[Task], shown: Iterable[Comparison]) -> dict[Task, dict[str, Comparison]]:
+    """The comparisons of each task, in the order of these, by platform."""
+    by_task: dict[Task, dict[str, Comparison]] = {}
+    for comparison in shown:
+        by_task.setdefault(comparison.task, {})[comparison.platform] = comparison
+    return {task: by_task[task] for task in tasks if task in by_task}
+
+
+def line_points(rows: int) -> float:
+    """From one line to the next: of more rows they move together, so that two of them can still be seen at once."""
+    return 9.0 if rows <= ROOMY else 5.4
 
 
 def share_limits(analysis: Analysis, shown: Sequence[Comparison]) -> tuple[float, float]:
@@ -106,78 +120,68 @@ def _layers(
     analysis: Analysis, panel: SharePanel, width: Width, values: Sequence[Mapping[str, Any]]
 ) -> list[Specification]:
     """What no datum needs is left out."""
-    low, high = (number(limit) for limit in panel.limits)
-    margin = (100 / (1 + analysis.margin), 100 * (1 + analysis.margin))
-    scale: Specification = {"type": "log", "domain": [low, high], "nice": False}
+    across = _across(panel, width)
+    offset: Specification = {"domain": list(panel.platforms), "paddingInner": 1, "paddingOuter": 1.1}
+    lines: Specification = {"yOffset": {"field": "platform", "type": "nominal", "scale": offset}}
+    at = {"x": {"field": "value", **across}, **lines}
+    margin = {"x": {"datum": 100 / (1 + analysis.margin), **across}, "x2": {"datum": 100 * (1 + analysis.margin)}}
+    ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}}
+    ends |= lines | {"stroke": by_platform(analysis), "tooltip": SAID}
+    layers = [layer({"type": "rect", "fill": BAND}, margin | {"y": None})]
+    if len(panel.rows) > 1:
+        layers.append(_between_rows())
+    layers.append(rule_through("x", 100))
+    layers.append(layer({"type": "rule", "strokeWidth": 1.6}, ends, "isValid(datum.low)"))
+    layers += [*_arrows(analysis, panel, lines, values), *_markers(analysis, at, values)]
+    if analysis.caveats.keys() & set(panel.platforms):
+        layers.append(crosses(at))
+    small: Specification = {"type": "text", "fill": MUTED, "fontSize": pixels(SIZES[width].small)}
+    if panel.bound:
+        above = small | {"dy": -7, "fontSize": pixels(6.1)}
+        layers.append(layer(above, at | {"text": {"value": "generator-bound"}}, "datum.bound"))
+    if panel.edge:
+        edge = {"x": {"value": "width"}, "text": {"field": "edge"}, **lines}
+        layers.append(layer(small | {"align": "left", "baseline": "middle", "dx": 4}, edge, "datum.edge"))
+    return layers
+
+
+def _across(panel: SharePanel, width: Width) -> Specification:
+    scale: Specification = {"type": "log", "domain": list(map(number, panel.limits)), "nice": False}
     axis: Specification = {
         "values": _shown_ticks(panel.limits, width),
         "labelExpr": "datum.value + ' %'",
         "grid": True,
         "title": _lines(panel.axis, width, 2 * _LETTERS_IN_A_COLUMN) if panel.axis else None,
     }
-    across: Specification = {"type": "quantitative", "scale": scale, "axis": axis}
-    half: Specification = {"domain": list(panel.platforms), "paddingInner": 1, "paddingOuter": 1.1}
-    lines: Specification = {"yOffset": {"field": "platform", "type": "nominal", "scale": half}}
-    at = {"x": {"field": "value", **across}, **lines}
-    stroke, shape = {"stroke": by_platform(analysis)}, {"shape": by_platform(analysis, "shape")}
+    return {"type": "quantitative", "scale": scale, "axis": axis}
+
+
+def _arrows(
+    analysis: Analysis, panel: SharePanel, lines: Specification, values: Sequence[Mapping[str, Any]]
+) -> Iterator[Specification]:
+    """At the edges that an interval goes beyond."""
+    low, high = (number(limit) for limit in panel.limits)
+    fill = {"fill": by_platform(analysis), **lines}
+    if any(datum.get("low", low) < low for datum in values):
+        yield layer(_arrow(markers.TO_THE_LEFT), {"x": {"value": 0}} | fill, f"datum.low < {low}")
+    if any(datum.get("high", 0) > high for datum in values):
+        yield layer(_arrow(markers.TO_THE_RIGHT), {"x": {"value": "width"}} | fill, f"datum.high > {high}")
+
+
+def _arrow(shape: str) -> Specification:
+    return {"type": "point", "shape": shape, "size": markers.area(3.5), "strokeWidth": 0, "fillOpacity": 1}
+
+
+def _markers(analysis: Analysis, at: Specification, values: Sequence[Mapping[str, Any]]) -> Iterator[Specification]:
+    """Filled: slower or faster; half filled: alike; open: not known."""
     point: Specification = {"type": "point", "size": markers.area(_SAMPLE_POINTS), "strokeWidth": 1.4}
-    ends: Specification = {"x": {"field": "from", **across}, "x2": {"field": "to"}}
-    layers = [
-        layer(
-            {"type": "rect", "fill": BAND}, {"x": {"datum": margin[0], **across}, "x2": {"datum": margin[1]}, "y": None}
-        ),
-        *([_between_rows()] if len(panel.rows) > 1 else []),
-        rule_through("x", 100),
-        layer({"type": "rule", "strokeWidth": 1.6}, ends | lines | stroke | {"tooltip": SAID}, "isValid(datum.low)"),
-        *(
-            layer(
-                {"type": "point", "shape": arrow, "size": markers.area(3.5), "strokeWidth": 0, "fillOpacity": 1},
-                {"x": {"value": edge}, "fill": by_platform(analysis), **lines},
-                where,
-            )
-            for arrow, edge, where, needed in (
-                (markers.TO_THE_LEFT, 0, f"datum.low < {low}", any(datum.get("low", low) < low for datum in values)),
-                (
-                    markers.TO_THE_RIGHT,
-                    "width",
-                    f"datum.high > {high}",
-                    any(datum.get("high", 0) > high for datum in values),
-                ),
-            )
-            if needed
-        ),
-        layer(
-            point,
-            at
-            | stroke
-            | shape
-            | {
-                "fill": {
-                    "condition": {"test": f"datum.look === '{_DIFFERENT}'", **by_platform(analysis)},
-                    "value": PAPER,
-                },
-                "tooltip": SAID,
-            },
-        ),
-    ]
+    paint = by_platform(analysis)
+    face = {"condition": {"test": f"datum.look === '{_DIFFERENT}'", **paint}, "value": PAPER}
+    outline = {"stroke": paint, "shape": by_platform(analysis, "shape")}
+    yield layer(point, at | outline | {"fill": face, "tooltip": SAID})
     if any(datum["look"] == _ALIKE for datum in values):
-        half_filled = {"fill": by_platform(analysis), "shape": by_platform(analysis, "half"), "tooltip": SAID}
-        layers.append(layer(point | {"strokeWidth": 0}, at | half_filled, f"datum.look === '{_ALIKE}'"))
-    words_there: Specification = {"type": "text", "fill": MUTED, "fontSize": pixels(SIZES[width].small)}
-    if analysis.caveats.keys() & set(panel.platforms):
-        layers.append(crosses(at))
-    if panel.bound:
-        layers.append(
-            layer(
-                words_there | {"dy": -7, "fontSize": pixels(6.1)},
-                at | {"text": {"value": "generator-bound"}},
-                "datum.bound",
-            )
-        )
-    if panel.edge:
-        edge = {"x": {"value": "width"}, "text": {"field": "edge"}, **lines}
-        layers.append(layer(words_there | {"align": "left", "baseline": "middle", "dx": 4}, edge, "datum.edge"))
-    return layers
+        half = {"fill": paint, "shape": by_platform(analysis, "half"), "tooltip": SAID}
+        yield layer(point | {"strokeWidth": 0}, at | half, f"datum.look === '{_ALIKE}'")
 
 
 def _between_rows() -> Specification:
@@ -215,16 +219,18 @@ def _data(analysis: Analysis, panel: SharePanel) -> Iterable[dict[str, Any]]:
 
 
 def _look(comparison: Comparison) -> str:
-    return _DIFFERENT if comparison.verdict in DIFFERENT else _ALIKE if comparison.verdict is Verdict.ALIKE else _OPEN
+    if comparison.verdict in DIFFERENT:
+        return _DIFFERENT
+    return _ALIKE if comparison.verdict is Verdict.ALIKE else _OPEN
 
 
 def _said(comparison: Comparison, reference: str) -> str:
-    between = ""
+    text = f"{words.share(comparison.share or 0.0, comparison.interval)} of {reference}"
     if comparison.interval is not None:
-        between = f", 95 % interval {words.between(comparison.interval.low, comparison.interval.high)}"
-    blocks = f", {blocks_count(len(comparison.pairs))}" if comparison.pairs else ""  # two runs' blocks are no pairs
-    share = words.share(comparison.share or 0.0, comparison.interval)
-    return f"{share} of {reference}{between}{blocks}; {words.said(comparison).text}"
+        text += f", 95 % interval {words.between(comparison.interval.low, comparison.interval.high)}"
+    if comparison.pairs:  # blocks of two runs are no pairs
+        text += f", {words.counted(len(comparison.pairs), 'block')}"
+    return f"{text}; {words.said(comparison).text}"
 
 
 def _lines(text: str, width: Width, letters: int = _LETTERS_IN_A_COLUMN) -> list[str]:

@@ -39,7 +39,7 @@ def printable_texts(part: Any) -> Any:
         return part if part.isprintable() else printable(part)
     if isinstance(part, dict):
         return {key: printable_texts(value) for key, value in part.items()}
-    return [printable_texts(value) for value in part] if isinstance(part, list | tuple) else part
+    return list(map(printable_texts, part)) if isinstance(part, list | tuple) else part
 
 
 def literal(value: Any) -> str:

@@ -13,7 +13,7 @@ from virtoll.claims import Claim, Finding, Judged, JudgedTest, Outcome
 from virtoll.reference.published import load_study, study_names
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.report.sections.claims.tables import FUNCTIONAL
 
 OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
@@ -23,26 +23,9 @@ OUTCOME_CLASS = {
     Outcome.NOT_DECIDED: "warn",
     Outcome.NOT_MEASURED: "missing",
 }
+Tests = tuple[tuple[str, str, tuple[str, ...]], ...]
 _TIMES_BELOW = 0.1  # a share that is better said as so many times slower
 _MOST_SHOWN = 4  # findings of one test on the page; claims.csv has all
-
-
-@dataclass(frozen=True)
-class ClaimView:
-    """One claim of the ledger as the page and the terminal print it: `tests` are (outcome, what it says, findings).
-
-    `workloads`: what its tests are of.
-    """
-
-    id: str
-    says: str
-    source: str
-    quotation: str
-    note: str
-    outcome: str
-    kind: str
-    tests: tuple[tuple[str, str, tuple[str, ...]], ...]
-    workloads: tuple[str, ...]
 
 
 def counts_line(ledger: Sequence[Judged]) -> str:
@@ -56,7 +39,7 @@ def outcomes_line(outcomes: Sequence[Outcome]) -> str:
         return "There are no claims."
     counts = Counter(outcomes)
     parts = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
-    return f"{len(outcomes)} claim{'' if len(outcomes) == 1 else 's'}: {parts}."
+    return f"{words.counted(len(outcomes), 'claim')}: {parts}."
 
 
 def outcomes_shown(outcomes: Iterable[Outcome]) -> list[str]:
@@ -72,25 +55,33 @@ def claims_values(source: ReportInput) -> dict[str, Any] | None:
     measured = [judged for judged in source.ledger if judged.outcome is not Outcome.NOT_MEASURED]
     return {
         "line": counts_line(source.ledger),
-        "measured": [view(judged) for judged in sorted(measured, key=lambda judged: OUTCOMES.index(judged.outcome))],
+        "measured": list(map(view, sorted(measured, key=lambda judged: OUTCOMES.index(judged.outcome)))),
         "missing": [_missing(judged) for judged in source.ledger if judged.outcome is Outcome.NOT_MEASURED],
     }
 
 
+@dataclass(frozen=True)
+class ClaimView:
+    """A claim as the page prints it: `tests` are (outcome, what it says, findings), and `workloads` those of its tests.
+
+    Of several runs, `runs` are (run, its outcome, its tests), and `error` is the chance to be wrong.
+    """
+
+    claim: Claim
+    source: str
+    outcome: Outcome
+    kind: str
+    tests: Tests
+    workloads: tuple[str, ...]
+    runs: tuple[tuple[str, Outcome, Tests], ...] = ()
+    error: str = ""
+
+
 def view(judged: Judged) -> ClaimView:
     """A claim in words, with the findings that its outcome rests on."""
-    claim = judged.claim
-    return ClaimView(
-        id=claim.id,
-        says=claim.says,
-        source=source_words(claim),
-        quotation=claim.quotation,
-        note=claim.note,
-        outcome=str(judged.outcome),
-        kind=OUTCOME_CLASS[judged.outcome],
-        tests=tuple((str(tested.outcome), _test_words(tested), _shown(tested)) for tested in judged.tests),
-        workloads=workloads_of(judged.claim),
-    )
+    claim, outcome = judged.claim, judged.outcome
+    tests = tuple((str(tested.outcome), _test_words(tested), _shown(tested)) for tested in judged.tests)
+    return ClaimView(claim, source_words(claim), outcome, OUTCOME_CLASS[outcome], tests, workloads_of(claim))
 
 
 def workloads_of(claim: Claim) -> tuple[str, ...]:
@@ -190,13 +181,11 @@ def claims_lines(ledger: Sequence[Judged]) -> list[str]:
     for judged in ledger:
         if judged.outcome is Outcome.NOT_MEASURED:
             continue
-        shown = view(judged)
-        lines += [f"{shown.id} {shown.outcome}: {shown.says}", f"    {shown.source}"]
-        for outcome, says, findings in shown.tests:
-            lines += [f"  {outcome}: {says}", *(f"    {finding}" for finding in findings)]
-    missing: dict[str, list[str]] = {}
-    for judged in ledger:
-        if judged.outcome is Outcome.NOT_MEASURED:
-            missing.setdefault(_reasons(judged), []).append(judged.claim.id)
-    lines += [f"not measured: {', '.join(ids)}: {reason}" for reason, ids in missing.items()]
+        claim = judged.claim
+        lines += [f"{claim.id} {judged.outcome}: {claim.says}", f"    {source_words(claim)}"]
+        for tested in judged.tests:
+            lines += [f"  {tested.outcome}: {_test_words(tested)}", *(f"    {finding}" for finding in _shown(tested))]
+    not_measured = (judged for judged in ledger if judged.outcome is Outcome.NOT_MEASURED)
+    for reason, missing in grouped(not_measured, _reasons).items():
+        lines.append(f"not measured: {', '.join(judged.claim.id for judged in missing)}: {reason}")
     return [*lines, counts_line(ledger)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from virtoll.claims import Claim, Finding, Judged, JudgedTest
 from virtoll.report.csv_table import record
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Column, Table, answer, count, number, of_part, shared, text
+from virtoll.report.table import Column, Table, answer, count, number, of_interval, of_part, shared, text
 from virtoll.stats.compare import Verdict
 
 FUNCTIONAL: Final = str(Verdict.FUNCTIONAL)
@@ -44,7 +44,7 @@ def _reason(row: FindingRow) -> str | None:
 CLAIMS: Final = Table[Judged](
     "claims",
     "a claim",
-    lambda source: source.ledger or None,
+    lambda source: source.ledger,
     (
         shared("claim", lambda judged: judged.claim.id),
         shared("paper", lambda judged: judged.claim.paper),
@@ -62,6 +62,7 @@ CLAIMS: Final = Table[Judged](
         ),
         shared("outcome", lambda judged: str(judged.outcome)),
     ),
+    optional=True,
 )
 
 _OF_TEST: Final[tuple[Column[FindingRow], ...]] = (
@@ -87,17 +88,11 @@ _OF_FINDING: Final[tuple[Column[Finding], ...]] = (
     number("estimate", "`unit`", "the ratio or the value", lambda finding: finding.estimate),
     shared("interval_low", lambda finding: finding.interval and finding.interval.low),
     shared("interval_high", lambda finding: finding.interval and finding.interval.high),
-    number(
-        "simultaneous_low",
+    *of_interval(
+        ("simultaneous_low", "simultaneous_high"),
         "`unit`",
         "the low end of the interval that holds with all others of the claim",
-        lambda finding: finding.simultaneous and finding.simultaneous.low,
-    ),
-    number(
-        "simultaneous_high",
-        "`unit`",
-        "the high end of it",
-        lambda finding: finding.simultaneous and finding.simultaneous.high,
+        lambda finding: finding.simultaneous,
     ),
     text(
         "method",
@@ -124,7 +119,7 @@ def claims_document(ledger: Sequence[Judged]) -> list[dict[str, Any]]:
                 include={"id", "paper", "source", "quotation", "says", "note", "bounds", "inferred"}
             ),
             "outcome": str(judged.outcome),
-            "tests": [_test_document(tested) for tested in judged.tests],
+            "tests": list(map(_test_document, judged.tests)),
         }
         for judged in ledger
     ]
@@ -136,7 +131,7 @@ def _test_document(tested: JudgedTest) -> dict[str, Any]:
         "asked": {"at_least": tested.test.asked.at_least, "at_most": tested.test.asked.at_most},
         "outcome": str(tested.outcome),
         "missing": tested.missing or None,
-        "findings": [_finding_record(finding) for finding in tested.findings],
+        "findings": list(map(_finding_record, tested.findings)),
     }
 
 

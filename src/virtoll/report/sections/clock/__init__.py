@@ -1,10 +1,8 @@
 """Clock: how far the guests' own clocks are from the outside one."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.clock.figure import ERRORS
 from virtoll.report.sections.clock.page import clock_values
 from virtoll.report.sections.clock.tables import READINGS
 
-CLOCK: Final = Section("clock", "Clocks", clock_values, tables=(READINGS,), figures={"clock": ERRORS})
+CLOCK = Section("clock", clock_values, title="Clocks", tables=(READINGS,), figures={"clock": ERRORS})

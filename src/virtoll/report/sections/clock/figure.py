@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.bars import names_width
 from virtoll.report.figures.base import FigureSpec, drawn_in_a_column
@@ -16,6 +17,7 @@ from virtoll.report.figures.marks import (
     by_platform,
     crosses,
     figure,
+    flags,
     labels_of,
     layer,
     number,
@@ -67,7 +69,7 @@ def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, 
         name = caveats.name(analysis, clock.platform)
         common: dict[str, Any] = {"platform": clock.platform}
         yield common | _summary(clock, row, name)
-        common |= {"caveat": True} if clock.platform in analysis.caveats else {}
+        common |= flags(caveat=clock.platform in analysis.caveats)
         heights = _heights(row, clock.readings)
         if not _merged(analysis):
             for reading in clock.readings:
@@ -88,14 +90,13 @@ def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, 
 def _summary(clock: ClockError, row: int, name: str) -> dict[str, Any]:
     ends = {"from": number(-clock.estimate * 1e6), "to": number(clock.estimate * 1e6)}
     upright = {"top": row - _HALF, "bottom": row + _HALF}
-    median, trials = units.parts_per_million(clock.median), len(clock.readings)
-    over = "1 trial" if trials == 1 else f"{trials} trials"
-    sentence = f"{name}: median {median} over {over}, median estimate ±{_size(clock.estimate)}; {clock.words}"
+    median, trials = units.parts_per_million(clock.median), words.counted(len(clock.readings), "trial")
+    sentence = f"{name}: median {median} over {trials}, median estimate ±{_size(clock.estimate)}; {clock.words}"
     return {"median": number(clock.median * 1e6), **ends, **upright, "said": sentence}
 
 
 def _shown(reading: ClockReading) -> dict[str, Any]:
-    return {"value": float(f"{reading.error * 1e6:.4g}")} | ({"within": True} if reading.within else {})
+    return {"value": float(f"{reading.error * 1e6:.4g}")} | flags(within=reading.within)
 
 
 def _size(relative: float) -> str:
@@ -173,7 +174,7 @@ def _across(reach: float, width: Width) -> Specification:
         lines if width is Width.COLUMN else " ".join(lines),
         scale={"type": "symlog", "constant": _LINEAR_PPM},
         ticks=ticks,
-        names=[_tick(tick) for tick in ticks],
+        names=list(map(_tick, ticks)),
     )
 
 

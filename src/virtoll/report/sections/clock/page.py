@@ -10,7 +10,7 @@ from virtoll.stats.clocks import ClockError
 
 def clock_values(source: ReportInput) -> dict[str, Any]:
     """What the template prints; no rows if no guest's clock was read."""
-    return {"rows": [_row(clock) for clock in source.analysis.clocks]}
+    return {"rows": list(map(_row, source.analysis.clocks))}
 
 
 def _row(clock: ClockError) -> TableRow:

@@ -1,10 +1,8 @@
 """Slowdown: what each platform costs against the baseline."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.cost.figure import COST as FIGURE
 from virtoll.report.sections.cost.page import cost_values
 from virtoll.report.sections.cost.tables import CELLS, COMPARISONS
 
-COST: Final = Section("cost", "Slowdown", cost_values, tables=(CELLS, COMPARISONS), figures={"cost": FIGURE})
+COST = Section("cost", cost_values, title="Slowdown", tables=(CELLS, COMPARISONS), figures={"cost": FIGURE})

@@ -7,42 +7,41 @@ from virtoll.report import words
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.choice import chosen_rows, rows_left_out
 from virtoll.report.figures.marks import figure
-from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
+from virtoll.report.figures.shares import (
+    ROOMY,
+    SharePanel,
+    left_of,
+    line_points,
+    rows_of,
+    share_legend,
+    share_limits,
+    share_panel,
+)
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
-from virtoll.stats.values import Task
 
 # With more platforms colours come again, and each line gets its platform's name at the right edge.
 _DISTINGUISHABLE = 8
-# With more workloads than this the lines move together, so that two of them can still be seen at once.
-_ROOMY = 20
 
 
 def _shown(analysis: Analysis) -> list[Comparison]:
     return [comparison for comparison in (*analysis.control, *analysis.comparisons) if comparison.share is not None]
 
 
-def _rows(analysis: Analysis) -> dict[Task, dict[str, Comparison]]:
-    """What has a share, of each task and platform."""
-    by_task: dict[Task, dict[str, Comparison]] = {}
-    for comparison in _shown(analysis):
-        by_task.setdefault(comparison.task, {})[comparison.platform] = comparison
-    return {task: by_task[task] for task in analysis.tasks if task in by_task}
-
-
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Dots on a logarithmic axis, one row a workload and within it one line a platform."""
-    by_task = _rows(analysis)
+    by_task = rows_of(analysis.tasks, _shown(analysis))
     tasks = chosen_rows(by_task)
     shown = [comparison for task in tasks for comparison in by_task[task].values()]
-    platforms = [label for label in analysis.platforms if any(comparison.platform == label for comparison in shown)]
+    platforms = platforms_of(analysis, shown)
     panel = SharePanel(
         rows={task.label: by_task[task] for task in tasks},
         platforms=platforms,
         reference=analysis.baseline or "",
         limits=share_limits(analysis, shown),
-        line_points=9.0 if len(tasks) <= _ROOMY else 5.4,
+        line_points=line_points(len(tasks)),
         axis=f"performance in % of {analysis.baseline} (logarithmic); left of 100 % is slower",
         edge=frozenset(platforms if len(platforms) > _DISTINGUISHABLE else analysis.caveats.keys() & set(platforms)),
         bound=frozenset(
@@ -62,7 +61,7 @@ def _bound(analysis: Analysis, comparison: Comparison) -> bool:
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    rows = _rows(analysis)
+    rows = rows_of(analysis.tasks, _shown(analysis))
     left_out = rows_left_out(len(chosen_rows(rows)), len(rows), "tables/comparisons.csv")
     if not any(comparison.interval for comparison in _shown(analysis)):
         return (
@@ -90,8 +89,11 @@ def why_not(analysis: Analysis) -> str | None:
 
 def in_a_column(analysis: Analysis) -> bool:
     """Without platforms' names on the right, and with lines as far apart as a row's name in three lines takes."""
-    platforms, tasks = {comparison.platform for comparison in _shown(analysis)}, chosen_rows(_rows(analysis))
-    return len(platforms) <= _DISTINGUISHABLE and not platforms & analysis.caveats.keys() and len(tasks) <= _ROOMY
+    platforms, tasks = (
+        {comparison.platform for comparison in _shown(analysis)},
+        chosen_rows(rows_of(analysis.tasks, _shown(analysis))),
+    )
+    return len(platforms) <= _DISTINGUISHABLE and not platforms & analysis.caveats.keys() and len(tasks) <= ROOMY
 
 
 COST = FigureSpec("What it costs", caption, draw, why_not, in_a_column=in_a_column)

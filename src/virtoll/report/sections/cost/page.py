@@ -7,7 +7,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, platforms_of, reasons
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 
@@ -33,12 +33,8 @@ def cost_values(source: ReportInput) -> dict[str, Any] | None:
 def _compared(analysis: Analysis) -> list[str]:
     """Platforms that have at least one ratio: the columns of the table of slowdowns. The A/A control is the last."""
     control = analysis.data.manifest.control
-    having = {
-        comparison.platform for comparison in (*analysis.control, *analysis.comparisons) if comparison.share is not None
-    }
-    return sorted(
-        (platform for platform in analysis.platforms if platform in having), key=lambda platform: platform == control
-    )
+    having = (row for row in (*analysis.control, *analysis.comparisons) if row.share is not None)
+    return sorted(platforms_of(analysis, having), key=lambda platform: platform == control)
 
 
 def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, answer, count, family_of, number, of_comparison, of_task, shared, text
+from virtoll.report.table import Table, answer, caveat, count, family_of, number, of_comparison, of_task, shared, text
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
@@ -23,7 +23,6 @@ class TrialValue:
     observation: Observation | None
     flagged: bool | None
     reason: str | None
-    caveat: str | None
 
 
 def _values(source: ReportInput) -> Iterator[TrialValue]:
@@ -47,7 +46,6 @@ def _values(source: ReportInput) -> Iterator[TrialValue]:
                 observation,
                 flagged=trial.trial in cell.outliers if cell and observation else None,
                 reason=trial.reason or gaps.get(trial.trial),
-                caveat=analysis.caveats.get(trial.platform),
             )
 
 
@@ -89,7 +87,7 @@ CELLS: Final = Table[TrialValue](
             lambda row: row.flagged,
         ),
         shared("reason", lambda row: row.reason),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.trial.platform),
     ),
 )
 

@@ -1,9 +1,7 @@
 """Equivalence: which facts are equal between the guests, as measured inside them, and which are not."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.equivalence.page import equivalence_values
 from virtoll.report.sections.equivalence.tables import FACTS
 
-EQUIVALENCE: Final = Section("equivalence", "Equivalence", equivalence_values, tables=(FACTS,))
+EQUIVALENCE = Section("equivalence", equivalence_values, title="Equivalence", tables=(FACTS,))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.stats.equivalence import Equivalence
 
 _LONG_TEXT = 90  # characters of a fact in a cell, which opens
@@ -39,9 +39,7 @@ def _pair_cell(facts: Equivalence, platform: str, other: str) -> Shown:
 
 def _groups(facts: Equivalence) -> list[list[str]]:
     """Platforms whose facts are all the same, gathered: the columns of the table of differences."""
-    groups: dict[tuple[str | None, ...], list[str]] = {}
-    for platform in facts.platforms:
-        groups.setdefault(tuple(row.values[platform] for row in facts.rows), []).append(platform)
+    groups = grouped(facts.platforms, lambda platform: tuple(row.values[platform] for row in facts.rows))
     return list(groups.values())
 
 

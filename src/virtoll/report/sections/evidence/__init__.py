@@ -1,16 +1,14 @@
 """The evidence: trials in their order, the host, how it was measured, and with what."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.evidence.order_figure import ORDER
 from virtoll.report.sections.evidence.page import evidence_values
 from virtoll.report.sections.evidence.tables import COMMANDS, PLAN
 
-EVIDENCE: Final = Section(
+EVIDENCE = Section(
     "evidence",
-    "Evidence",
     evidence_values,
+    title="Evidence",
     tables=(PLAN, COMMANDS),
     figures={"order": ORDER},
     parts=("order", "trials", "host", "method", "record"),

@@ -13,15 +13,16 @@ from virtoll.report.figures.marks import (
     by_platform,
     crosses,
     figure,
+    flags,
     layer,
     number,
     panel_width,
     text_width,
 )
 from virtoll.report.figures.style import INK, MUTED, PAPER, SIZES, Specification, Width, pixels
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.drift import DRIFT_FROM, OrderedValue
-from virtoll.stats.values import Task
 
 MOST_MARKERS: Final = 1000
 """So many values have a marker each; more are dots, and those of a cell are drawn and pointed at together."""
@@ -206,9 +207,7 @@ def _data(analysis: Analysis, room: _Room) -> Iterable[dict[str, Any]]:
     if len(analysis.order) <= MOST_MARKERS:
         yield from (_datum(analysis, value) for value in analysis.order)
         return
-    cells: dict[tuple[str, Task], list[OrderedValue]] = {}
-    for value in analysis.order:
-        cells.setdefault((value.observation.platform, value.observation.task), []).append(value)
+    cells = grouped(analysis.order, lambda value: (value.observation.platform, value.observation.task))
     for (platform, task), values in cells.items():
         relative = [value.relative for value in values]
         ends = f"{units.percent(min(relative))} to {units.percent(max(relative))}"
@@ -220,7 +219,7 @@ def _data(analysis: Analysis, room: _Room) -> Iterable[dict[str, Any]]:
             ),
             "said": f"{caveats.name(analysis, platform)}, {task.label}: {len(values)} values, {ends} of the median",
         }
-        yield made | ({"caveat": True} if platform in analysis.caveats else {})
+        yield made | flags(caveat=platform in analysis.caveats)
     yield from (_datum(analysis, value) for value in analysis.order if value.outlier)
 
 
@@ -235,14 +234,13 @@ def _datum(analysis: Analysis, value: OrderedValue) -> dict[str, Any]:
         "said": f"{caveats.name(analysis, observation.platform)}, {observation.task.label}, "
         f"block {observation.block + 1}: {units.percent(value.relative)} of its median{flagged}",
     }
-    made |= {"caveat": True} if observation.platform in analysis.caveats else {}
-    return made | ({"outlier": True} if value.outlier else {})
+    made |= flags(caveat=observation.platform in analysis.caveats)
+    return made | flags(outlier=value.outlier)
 
 
 def _entries(analysis: Analysis) -> list[legends.Entry]:
     """Markers without a line, the ring, and what a cross means."""
-    seen = {value.observation.platform for value in analysis.order}
-    shown = [platform for platform in analysis.platforms if platform in seen]
+    shown = platforms_of(analysis, (value.observation for value in analysis.order))
     many = len(analysis.order) > MOST_MARKERS
     entries = [
         replace(entry, line=None, shape="circle" if many else entry.shape)

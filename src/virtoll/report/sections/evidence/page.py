@@ -21,9 +21,9 @@ def evidence_values(source: ReportInput) -> dict[str, Any]:
     intervals = (comparison.interval for comparison in analysis.comparisons)
     return {
         "troubles": _troubles(analysis),
-        "findings": [_finding_row(finding) for finding in analysis.fitness.findings],
+        "findings": list(map(_finding_row, analysis.fitness.findings)),
         "host": _flat(analysis.data.manifest.host),
-        "detectable": [_detectable_row(detectable) for detectable in analysis.detectable],
+        "detectable": list(map(_detectable_row, analysis.detectable)),
         "methods": sorted({interval.method for interval in intervals if interval}),
         "coverages": coverages(analysis),
         "versions": _versions(analysis),

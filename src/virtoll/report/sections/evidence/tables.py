@@ -3,31 +3,31 @@
 import shlex
 from typing import Final
 
-from virtoll.report.table import Table, WithCaveat, count, number, shared, text, with_caveats
+from virtoll.report.table import Table, caveat, count, number, shared, text
 from virtoll.runfolder.records import CommandRecord, PlannedTrial
 from virtoll.stats.values import canonical
 
-PLAN: Final = Table[WithCaveat[PlannedTrial]](
+PLAN: Final = Table[PlannedTrial](
     "plan",
     "a trial as it was planned, in that order",
-    lambda source: with_caveats(source.analysis, source.analysis.data.manifest.plan.trials),
+    lambda source: source.analysis.data.manifest.plan.trials,
     (
-        shared("trial", lambda row: row.measured.trial),
-        shared("block", lambda row: row.measured.block + 1),
+        shared("trial", lambda row: row.trial),
+        shared("block", lambda row: row.block + 1),
         count(
             "round",
             "the round within the block, from 1; in the run folder it is one less",
-            lambda row: row.measured.round + 1,
+            lambda row: row.round + 1,
         ),
-        shared("warm_up", lambda row: int(row.measured.warm_up)),
-        shared("platform", lambda row: row.measured.platform),
-        shared("workload", lambda row: row.measured.workload),
-        shared("parameters", lambda row: canonical(row.measured.parameters)),
-        shared("condition", lambda row: row.measured.condition and row.measured.condition.label),
-        shared("guests", lambda row: row.measured.scale and row.measured.scale.guests),
-        shared("vcpus", lambda row: row.measured.scale and row.measured.scale.vcpus),
-        shared("memory_bytes", lambda row: row.measured.scale and row.measured.scale.memory_bytes),
-        shared("caveat", lambda row: row.caveat),
+        shared("warm_up", lambda row: int(row.warm_up)),
+        shared("platform", lambda row: row.platform),
+        shared("workload", lambda row: row.workload),
+        shared("parameters", lambda row: canonical(row.parameters)),
+        shared("condition", lambda row: row.condition and row.condition.label),
+        shared("guests", lambda row: row.scale and row.scale.guests),
+        shared("vcpus", lambda row: row.scale and row.scale.vcpus),
+        shared("memory_bytes", lambda row: row.scale and row.scale.memory_bytes),
+        caveat(lambda row: row.platform),
     ),
 )
 

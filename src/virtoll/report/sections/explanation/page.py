@@ -6,7 +6,7 @@ from typing import Any
 
 from virtoll.report.headline import CAVEAT_SIGN
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.report.sections.explanation.sentences import (
     alone_sentence,
     amount,
@@ -27,12 +27,8 @@ def explained(analysis: Analysis) -> tuple[Explanation, ...]:
     return explanations(analysis.data.observed, analysis.tasks, analysis.platforms, analysis.data.manifest.baseline)
 
 
-def _by_title(every: Sequence[Explanation]) -> dict[str, list[Explanation]]:
-    """Those of each workload."""
-    by_title: dict[str, list[Explanation]] = {}
-    for explanation in every:
-        by_title.setdefault(explanation.title, []).append(explanation)
-    return by_title
+def _title(explanation: Explanation) -> str:
+    return explanation.title
 
 
 def explanation_values(source: ReportInput) -> dict[str, Any] | None:
@@ -42,7 +38,7 @@ def explanation_values(source: ReportInput) -> dict[str, Any] | None:
         return None
     baseline = source.analysis.data.manifest.baseline
     return {
-        "parts": [_part(title, of_title, baseline) for title, of_title in _by_title(every).items()],
+        "parts": [_part(title, of_title, baseline) for title, of_title in grouped(every, _title).items()],
         "uncounted": uncounted_lines(every),
         "trials": max(explanation.trials for explanation in every),
     }
@@ -91,7 +87,7 @@ def explanation_lines(analysis: Analysis) -> list[str]:
     baseline = analysis.data.manifest.baseline
     compared = f", compared with {baseline}" if baseline else ""
     lines: list[str] = []
-    for title, of_title in _by_title(every).items():
+    for title, of_title in grouped(every, _title).items():
         lines.append(f"{title}: what a {of_title[0].unit} makes this host do{compared}")
         for explanation in of_title:
             lines += _platform_lines(analysis, explanation, baseline)

@@ -1,23 +1,22 @@
 """`explanation.csv`: a row a counter of each workload and platform, also those whose difference may be zero."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.explanation.page import explained
-from virtoll.report.table import Table, number, of_estimate, shared, text
+from virtoll.report.table import Table, caveat, number, of_estimate, shared, text
 from virtoll.runfolder.explain_records import Counter, counter
 from virtoll.stats.explanation import Counted, Explanation
 
 
 @dataclass(frozen=True)
 class CounterRow:
-    """A counter of what was observed, and why its platform's numbers are no measurements of speed; None: they are."""
+    """A counter of what was observed."""
 
     explanation: Explanation
     counted: Counted
-    caveat: str | None
 
     @property
     def counter(self) -> Counter:
@@ -32,14 +31,13 @@ class CounterRow:
 
 def _rows(source: ReportInput) -> Iterable[CounterRow] | None:
     every = explained(source.analysis)
-    return _counter_rows(every, source.analysis.caveats) if every else None
+    return _counter_rows(every) if every else None
 
 
-def _counter_rows(every: Iterable[Explanation], caveats: Mapping[str, str]) -> Iterator[CounterRow]:
+def _counter_rows(every: Iterable[Explanation]) -> Iterator[CounterRow]:
     for explanation in every:
-        caveat = caveats.get(explanation.platform)
         for counted in (*explanation.different, *explanation.single, *explanation.open, *explanation.only_here):
-            yield CounterRow(explanation, counted, caveat)
+            yield CounterRow(explanation, counted)
 
 
 COUNTERS: Final = Table[CounterRow](
@@ -59,10 +57,10 @@ COUNTERS: Final = Table[CounterRow](
         *of_estimate(
             ("difference_mean", "difference_low", "difference_high"),
             "`unit`",
-            ("what the platform has more", "the low end of its interval; empty: one trial", "the high end of it"),
+            ("what the platform has more", "the low end of its interval; empty: one trial"),
             lambda row: row.counted.difference,
         ),
         shared("trials", lambda row: row.counted.trials),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.explanation.platform),
     ),
 )

@@ -1,7 +1,5 @@
 """Forwarding: the packet path, its sweeps of rates, and the instrument that measured them."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.forwarding.figure import OFFERED
 from virtoll.report.sections.forwarding.listed_rates_figure import LISTED
@@ -10,10 +8,10 @@ from virtoll.report.sections.forwarding.page import forwarding_values
 from virtoll.report.sections.forwarding.sources_figure import BY_SOURCES
 from virtoll.report.sections.forwarding.tables import LISTED_RATES, PAUSE_FRAMES, POINTS, SOURCES
 
-FORWARDING: Final = Section(
+FORWARDING = Section(
     "forwarding",
-    "Packet path",
     forwarding_values,
+    title="Packet path",
     tables=(POINTS, LISTED_RATES, SOURCES, PAUSE_FRAMES),
     figures={"forwarding": OFFERED, "listed_rates": LISTED, "throughput": MAXIMUM, "sources": BY_SOURCES},
 )

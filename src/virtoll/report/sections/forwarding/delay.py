@@ -17,10 +17,10 @@ def delay_values(analysis: Analysis) -> dict[str, Any]:
     """What the template prints of delay, order and several sources."""
     tasks, trials = analysis.tasks, analysis.data.trials
     return {
-        "delays": [_delay_row(row) for row in in_order(analysis, delay_rows(tasks, trials))],
+        "delays": list(map(_delay_row, in_order(analysis, delay_rows(tasks, trials)))),
         "floors": [_floor_row(ceiling, ceiling.floor) for ceiling in analysis.ceilings if ceiling.floor],
-        "orders": [_order_row(row) for row in in_order(analysis, order_rows(tasks, trials))],
-        "fair": [_fair_row(row) for row in in_order(analysis, fair_rows(tasks, trials))],
+        "orders": list(map(_order_row, in_order(analysis, order_rows(tasks, trials)))),
+        "fair": list(map(_fair_row, in_order(analysis, fair_rows(tasks, trials)))),
     }
 
 

@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import legends, markers
-from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, frames_title
+from virtoll.report.figures.base import FigureSpec, blocks_text, frames_title
 from virtoll.report.figures.choice import chosen_panels, panels_left_out
 from virtoll.report.figures.marks import (
     SAID,
     by_platform,
     crosses,
     figure,
+    flags,
     layer,
     number,
     panel_width,
@@ -20,7 +22,6 @@ from virtoll.report.figures.marks import (
 )
 from virtoll.report.figures.style import (
     COUNTS,
-    MUTED,
     PAPER,
     SIZES,
     Specification,
@@ -30,12 +31,12 @@ from virtoll.report.figures.style import (
     pixels,
     whole,
 )
+from virtoll.report.rows import platforms_of
 from virtoll.runfolder.frame_shape import WIRE_OVERHEAD_BYTES
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.sweeps import Curve, CurvePoint
 from virtoll.stats.values import Task
 
-_DOTTED = (1, 2)
 _PANEL_POINTS = 150.0  # high
 
 
@@ -62,9 +63,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         ]
         shape = {"width": wide, "height": round(pixels(_PANEL_POINTS), 1)}
         drawn.append(panel | shape | {"layer": _layers(analysis, limits, *axes)})
-    swept = {curve.platform for curve in analysis.curves}
-    shown = [platform for platform in analysis.platforms if platform in swept]
-    return figure([panels(drawn, columns), *legends.legend(width, legends.of_sweeps(analysis, shown, _DOTTED), left)])
+    entries = legends.of_sweeps(analysis, platforms_of(analysis, analysis.curves))
+    return figure([panels(drawn, columns), *legends.legend(width, entries, left)])
 
 
 def _axis(limits: tuple[float, float], ticks: list[float], title: str | None, labels: bool = True) -> Specification:
@@ -115,8 +115,8 @@ def _points(analysis: Analysis, task: Task, curve: Curve) -> Iterator[dict[str, 
             "to": number(offered.high),
             "said": f"{curve.platform}, {frames_title(task)}: {_said(point)}",
         }
-        made |= {"flat": True} if point.intended_rate is None else {}
-        made |= {"caveat": True} if curve.platform in analysis.caveats else {}
+        made |= flags(flat=point.intended_rate is None)
+        made |= flags(caveat=curve.platform in analysis.caveats)
         if flat_out and paced and point is paced[-1]:
             made |= {"next": number(flat_out[0].offered.median), "next_value": number(flat_out[0].forwarded.median)}
         yield made
@@ -128,7 +128,7 @@ def _said(point: CurvePoint) -> str:
     return (
         f"{flat}offered {units.frame_rate(point.offered.median)}, forwarded median "
         f"{units.frame_rate(point.forwarded.median)}, blocks {forwarded}, {units.percent(point.loss.median)} lost, "
-        f"{blocks_count(point.blocks)}"
+        f"{words.counted(point.blocks, 'block')}"
     )
 
 
@@ -157,11 +157,7 @@ def _layers(
     small: Specification = {"type": "point", "size": markers.area(3.6), "strokeWidth": 0}
     large: Specification = {"type": "point", "size": markers.area(6), "strokeWidth": 1.8, "fill": PAPER}
     layers = [
-        layer(
-            {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
-            diagonal,
-            "isValid(datum.diagonal)",
-        ),
+        legends.diagonal(diagonal),
         up,
         layer(thin, along, "isValid(datum.platform) && datum.from < datum.to"),
         layer({"type": "rule", "strokeWidth": 1, "strokeDash": [1, 2]}, onward, "isValid(datum.next)"),
@@ -175,7 +171,7 @@ def _layers(
 def caption(analysis: Analysis) -> str:
     """What to see."""
     lengths = sorted({point.duration_ns for point in analysis.points})
-    length = " and ".join(units.nanoseconds(value) for value in lengths)
+    length = " and ".join(map(units.nanoseconds, lengths))
     tasks = _tasks(analysis)
     left_out = panels_left_out(len(chosen_panels(tasks)), len(tasks), "tables/points.csv")
     return (

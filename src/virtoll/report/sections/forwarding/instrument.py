@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtoll import units
-from virtoll.report.rows import Shown, TableRow, in_order, known
+from virtoll.report.rows import Shown, TableRow, grouped, in_order, known
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import forwarded_elsewhere
@@ -21,18 +21,18 @@ def instrument_values(analysis: Analysis) -> dict[str, Any]:
     cpu = cpu_rows(analysis.tasks, data.trials, _guest_cpus(analysis))
     return {
         "failed_calibrations": [record for record in data.calibrations if record.status != "ok"],
-        "ceilings": [_ceiling_row(ceiling) for ceiling in analysis.ceilings],
+        "ceilings": list(map(_ceiling_row, analysis.ceilings)),
         "ceilings_apart": _apart(analysis),
-        "paces": [_pace_row(row) for row in analysis.paces],
+        "paces": list(map(_pace_row, analysis.paces)),
         "pace_line": _pace_line(analysis.paces),
-        "cpu": [_cpu_row(row) for row in in_order(analysis, cpu)],
+        "cpu": list(map(_cpu_row, in_order(analysis, cpu))),
         "cores": _cores(data.manifest.pinning or {}, data.boots),
-        "backends": [_backend_row(use) for use in analysis.backends],
+        "backends": list(map(_backend_row, analysis.backends)),
     }
 
 
 def _ceiling_row(ceiling: Ceiling) -> TableRow:
-    measured = " and ".join(units.count(rate) for rate in ceiling.rates)
+    measured = " and ".join(map(units.count, ceiling.rates))
     return TableRow(
         ceiling.shape.description,
         (
@@ -101,10 +101,8 @@ def _cores(pinning: Mapping[str, Any], boots: Sequence[BootRecord]) -> str:
     elsewhere = forwarded_elsewhere(boots)
     if not elsewhere:
         return f"{cores} What the host's kernel does for a guest's frames runs on the guest's."
-    platforms: dict[str, list[str]] = {}
-    for platform, place in elsewhere.items():
-        platforms.setdefault(place, []).append(platform)
-    where = "; ".join(f"for {', '.join(labels)} {place}" for place, labels in platforms.items())
+    by_place = grouped(elsewhere, lambda platform: elsewhere[platform])
+    where = "; ".join(f"for {', '.join(labels)} {place}" for place, labels in by_place.items())
     return f"{cores} What the host's kernel does for a guest's frames runs {where}."
 
 

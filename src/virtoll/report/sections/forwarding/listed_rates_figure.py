@@ -3,27 +3,29 @@
 from collections.abc import Iterator
 from typing import Any
 
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
-from virtoll.report.figures.base import FigureSpec, blocks_count, frames_title, said_mean, t_interval_text
+from virtoll.report.figures.base import FigureSpec, frames_title, said_mean, t_interval_text
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
     SAID,
     by_platform,
     crosses,
     figure,
+    flags,
     layer,
     number,
     panel_width,
     panels,
     text_width,
 )
-from virtoll.report.figures.style import MUTED, PAPER, SIZES, Specification, Width, literal, pixels
+from virtoll.report.figures.style import PAPER, SIZES, Specification, Width, literal, pixels
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.listed_rates import ListedCurve, ListedPoint
 from virtoll.stats.values import Task
 
-_DOTTED = (1, 2)
 _PANEL_POINTS = 150.0  # high
 _MARGIN = 1.04
 _NUMBER: Specification = {"type": "quantitative"}
@@ -47,13 +49,12 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         panel["encoding"]["x"]["axis"]["title"] = "offered, Mbit/s" if place >= len(tasks) - columns else None
         panel["encoding"]["y"]["axis"]["title"] = "forwarded, Mbit/s" if place % columns == 0 else None
         drawn.append(panel)
-    swept = {curve.platform for curve in curves}
-    entries = legends.of_sweeps(analysis, [platform for platform in analysis.platforms if platform in swept], _DOTTED)
+    entries = legends.of_sweeps(analysis, platforms_of(analysis, curves))
     return figure([panels(drawn, columns), *legends.legend(width, entries, title + labels)])
 
 
 def _panel(analysis: Analysis, task: Task, curves: list[ListedCurve], size: tuple[float, float]) -> Specification:
-    reach = max(_reach(curve) for curve in curves)
+    reach = max(map(_reach, curves))
     values = [datum for curve in curves for datum in _points(analysis, task, curve, reach)]
     end = _MARGIN * max(reach, *(end for datum in values for end in (datum["offered_to"], datum["forwarded_to"])))
     ends = axis((0, end), None)
@@ -81,11 +82,7 @@ def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specificat
         "tooltip": SAID,
     }
     layers = [
-        layer(
-            {"type": "line", "stroke": MUTED, "strokeWidth": 1.1, "strokeDash": list(_DOTTED)},
-            {"y": {"field": "diagonal", **_NUMBER}},
-            "isValid(datum.diagonal)",
-        ),
+        legends.diagonal({"y": {"field": "diagonal", **_NUMBER}}),
         layer(
             {"type": "line"},
             stroke | {"strokeDash": by_platform(analysis, "dash"), "strokeWidth": {"condition": first, "value": 1.5}},
@@ -132,8 +129,8 @@ def _points(analysis: Analysis, task: Task, curve: ListedCurve, reach: float) ->
             "forwarded_to": number(forwarded[1]),
             "said": f"{caveats.name(analysis, curve.platform)}, {frames_title(task)}: {_said(point)}",
         }
-        made |= {"flat": True} if point.target_mbit_per_second is None else {}
-        made |= {"caveat": True} if curve.platform in analysis.caveats else {}
+        made |= flags(flat=point.target_mbit_per_second is None)
+        made |= flags(caveat=curve.platform in analysis.caveats)
         if point.forwarded.interval is not None:
             made |= {"low": number(point.forwarded.interval.low), "high": number(point.forwarded.interval.high)}
         yield made
@@ -145,7 +142,7 @@ def _said(point: ListedPoint) -> str:
         f"{word} {said_mean(mean, 'Mbit/s')}"
         for word, mean in (("offered", point.offered), ("forwarded", point.forwarded))
     ]
-    return f"{target}, {', '.join(means)}, {blocks_count(point.blocks)}"
+    return f"{target}, {', '.join(means)}, {words.counted(point.blocks, 'block')}"
 
 
 def _reach(curve: ListedCurve) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from virtoll import units
-from virtoll.report.rows import Shown, TableRow, in_order
+from virtoll.report.rows import Shown, TableRow, grouped, in_order
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.hops import Owner
 from virtoll.stats.pause_frames import PauseRow, pause_counts, pause_rows
@@ -29,7 +29,7 @@ def loss_values(analysis: Analysis) -> dict[str, Any]:
         "located": [_loss_row(row) for row in rows if row.lost_frames],
         "lossless_rows": sum(not row.lost_frames for row in rows),
         "summary": _loss_summary([row for row in rows if row.platform not in analysis.caveats]),
-        "pauses": [_pause_row(row) for row in in_order(analysis, pauses)],
+        "pauses": list(map(_pause_row, in_order(analysis, pauses))),
         "points": list(_point_rows(analysis)),
     }
 
@@ -87,9 +87,7 @@ def _frames(count: int | None) -> Shown:
 def _point_rows(analysis: Analysis) -> Iterator[TableRow]:
     """A row for each rate of each sweep."""
     sizes = {task.parameters: task.size for task in analysis.tasks}
-    measured: dict[tuple[str, str, float | None], list[PointValue]] = {}
-    for value in analysis.points:
-        measured.setdefault((value.platform, value.parameters, value.intended_rate), []).append(value)
+    measured = grouped(analysis.points, lambda value: (value.platform, value.parameters, value.intended_rate))
     for curve in analysis.curves:
         size = sizes.get(curve.parameters, f"{curve.frame_size_bytes} B")
         for point in curve.points:

@@ -1,6 +1,7 @@
 """Maximum forwarded by number of sources, in Mbit/s, as grouped bars (Schlosser et al. 2011, Figure 4)."""
 
-from virtoll.report.figures.base import FigureSpec, blocks_count, said_mean, t_interval_text
+from virtoll.report import words
+from virtoll.report.figures.base import FigureSpec, said_mean, t_interval_text
 from virtoll.report.figures.grouped_bars import GroupedBar, grouped_bars
 from virtoll.report.figures.style import Specification, Width
 from virtoll.runfolder.frame_shape import field_words
@@ -28,7 +29,8 @@ def _frames(accumulated: Accumulated) -> str:
 def _bar(accumulated: Accumulated, frames: str) -> GroupedBar:
     sources = accumulated.shape.sources
     many = "1 source" if sources == 1 else f"{sources} sources at once"
-    sentence = f"{frames}, {many}: {said_mean(accumulated.rate, 'Mbit/s')}, {blocks_count(accumulated.blocks)}"
+    blocks = words.counted(accumulated.blocks, "block")
+    sentence = f"{frames}, {many}: {said_mean(accumulated.rate, 'Mbit/s')}, {blocks}"
     return GroupedBar(accumulated.platform, accumulated.task.workload, str(sources), accumulated.rate, sentence)
 
 

@@ -9,14 +9,13 @@ from virtoll.report.table import (
     Column,
     Row,
     Table,
-    WithCaveat,
-    and_caveat,
+    caveat,
     count,
     mean,
     number,
     shared,
     text,
-    with_caveats,
+    whole,
 )
 from virtoll.stats.listed_rates import Accumulated, ListedCurve, ListedPoint
 from virtoll.stats.pause_frames import PauseCount, pause_counts
@@ -30,33 +29,15 @@ class ListedRate:
     curve: ListedCurve
     point: ListedPoint
 
-    @property
-    def platform(self) -> str:
-        """The platform's label."""
-        return self.curve.platform
 
-
-def _points_of(source: ReportInput) -> Iterable[WithCaveat[PointValue]]:
-    return with_caveats(source.analysis, source.analysis.points)
-
-
-def _listed_of(source: ReportInput) -> Iterable[WithCaveat[ListedRate]] | None:
-    curves = source.analysis.listed_rates.curves
-    rates = [ListedRate(curve, point) for curve in curves for point in curve.points]
-    return with_caveats(source.analysis, rates) or None
-
-
-def _accumulated_of(source: ReportInput) -> Iterable[WithCaveat[Accumulated]] | None:
-    return with_caveats(source.analysis, source.analysis.listed_rates.accumulated) or None
-
-
-def _pauses_of(source: ReportInput) -> Iterable[WithCaveat[PauseCount]] | None:
-    analysis = source.analysis
-    return with_caveats(analysis, pause_counts(analysis.tasks, analysis.data.trials)) or None
+def _listed_of(source: ReportInput) -> Iterable[ListedRate]:
+    for curve in source.analysis.listed_rates.curves:
+        for point in curve.points:
+            yield ListedRate(curve, point)
 
 
 def _frames(name: str, meaning: str, value: Callable[[Row], int | None]) -> Column[Row]:
-    return number(name, "frames", meaning, value)
+    return whole(name, "frames", meaning, value)
 
 
 def _of_sweep(sweep: Callable[[Row], ListedCurve | Accumulated]) -> tuple[Column[Row], ...]:
@@ -74,11 +55,47 @@ def _itself(sweep: Accumulated) -> Accumulated:
     return sweep
 
 
-POINTS: Final = Table[WithCaveat[PointValue]](
+BOOKS: Final[tuple[Column[PointValue], ...]] = (
+    whole("duration_ns", "ns", "for how long it was to be sent", lambda point: point.duration_ns),
+    number(
+        "offered_rate_frames_per_second",
+        "frames/s",
+        "the rate that was really sent",
+        lambda point: point.offered_rate,
+    ),
+    number(
+        "forwarded_rate_frames_per_second",
+        "frames/s",
+        "the rate that arrived, first to last arrival",
+        lambda point: point.forwarded_rate,
+    ),
+    _frames("intended_frames", "offered + unsent", lambda point: point.intended_frames),
+    _frames("offered_frames", "sent; forwarded + lost", lambda point: point.offered_frames),
+    _frames("unsent_frames", "that the generator was too late for", lambda point: point.unsent_frames),
+    _frames("forwarded_frames", "that arrived, each once", lambda point: point.forwarded_frames),
+    _frames("lost_frames", "that never arrived", lambda point: point.lost_frames),
+    _frames("duplicate_frames", "that arrived once more", lambda point: point.duplicate_frames),
+    _frames("reordered_frames", "that arrived after one with a larger number", lambda point: point.reordered_frames),
+    _frames("foreign_frames", "at the sink that are no test frames", lambda point: point.foreign_frames),
+    _frames("late_trial_frames", "of an earlier trial", lambda point: point.late_trial_frames),
+    _frames(
+        "forged_frames",
+        "with a wrong tag, in no other count; empty: frames had no tags",
+        lambda point: point.forged_frames,
+    ),
+    _frames(
+        "kernel_dropped_frames",
+        "that the sink's kernel dropped in front of it",
+        lambda point: point.kernel_dropped_frames,
+    ),
+)
+"""Of a point what was sent and what arrived: a dataset has most of it as well."""
+
+POINTS: Final = Table[PointValue](
     "points",
     "a point of a sweep: the books of its frames",
-    _points_of,
-    and_caveat(
+    lambda source: source.analysis.points,
+    (
         shared("trial", lambda point: point.trial),
         shared("block", lambda point: point.block + 1),
         shared("platform", lambda point: point.platform),
@@ -91,49 +108,17 @@ POINTS: Final = Table[WithCaveat[PointValue]](
             "the rate that was asked for; empty: flat out",
             lambda point: point.intended_rate,
         ),
-        number("duration_ns", "ns", "for how long it was to be sent", lambda point: point.duration_ns),
-        number(
-            "offered_rate_frames_per_second",
-            "frames/s",
-            "the rate that was really sent",
-            lambda point: point.offered_rate,
-        ),
-        number(
-            "forwarded_rate_frames_per_second",
-            "frames/s",
-            "the rate that arrived, first to last arrival",
-            lambda point: point.forwarded_rate,
-        ),
-        _frames("intended_frames", "offered + unsent", lambda point: point.intended_frames),
-        _frames("offered_frames", "sent; forwarded + lost", lambda point: point.offered_frames),
-        _frames("unsent_frames", "that the generator was too late for", lambda point: point.unsent_frames),
-        _frames("forwarded_frames", "that arrived, each once", lambda point: point.forwarded_frames),
-        _frames("lost_frames", "that never arrived", lambda point: point.lost_frames),
-        _frames("duplicate_frames", "that arrived once more", lambda point: point.duplicate_frames),
-        _frames(
-            "reordered_frames", "that arrived after one with a larger number", lambda point: point.reordered_frames
-        ),
-        _frames("foreign_frames", "at the sink that are no test frames", lambda point: point.foreign_frames),
-        _frames("late_trial_frames", "of an earlier trial", lambda point: point.late_trial_frames),
-        _frames(
-            "forged_frames",
-            "with a wrong tag, in no other count; empty: frames had no tags",
-            lambda point: point.forged_frames,
-        ),
-        _frames(
-            "kernel_dropped_frames",
-            "that the sink's kernel dropped in front of it",
-            lambda point: point.kernel_dropped_frames,
-        ),
+        *BOOKS,
         number("loss_share", "share", "lost / offered", lambda point: point.loss),
+        caveat(lambda point: point.platform),
     ),
 )
 
-LISTED_RATES: Final = Table[WithCaveat[ListedRate]](
+LISTED_RATES: Final = Table[ListedRate](
     "listed_rates",
     "a platform and a rate of a list",
     _listed_of,
-    and_caveat(
+    (
         *_of_sweep(lambda rate: rate.curve),
         number(
             "target_mbit_per_second",
@@ -145,25 +130,29 @@ LISTED_RATES: Final = Table[WithCaveat[ListedRate]](
         shared("blocks", lambda rate: rate.point.blocks),
         *mean("offered", "what was sent", lambda rate: rate.point.offered),
         *mean("forwarded", "what arrived", lambda rate: rate.point.forwarded),
+        caveat(lambda rate: rate.curve.platform),
     ),
+    optional=True,
 )
 
-SOURCES: Final = Table[WithCaveat[Accumulated]](
+SOURCES: Final = Table[Accumulated](
     "sources",
     "a platform and a number of sources",
-    _accumulated_of,
-    and_caveat(
+    lambda source: source.analysis.listed_rates.accumulated,
+    (
         *_of_sweep(_itself),
         shared("blocks", lambda sweep: sweep.blocks),
         *mean("forwarded_at_most", "the maximum of the sweep", lambda sweep: sweep.rate),
+        caveat(lambda sweep: sweep.platform),
     ),
+    optional=True,
 )
 
-PAUSE_FRAMES: Final = Table[WithCaveat[PauseCount]](
+PAUSE_FRAMES: Final = Table[PauseCount](
     "pause_frames",
     "an interface and point, where its driver counts pause frames",
-    _pauses_of,
-    and_caveat(
+    lambda source: pause_counts(source.analysis.tasks, source.analysis.data.trials),
+    (
         shared("trial", lambda pause: pause.trial),
         shared("block", lambda pause: pause.block + 1),
         shared("platform", lambda pause: pause.platform),
@@ -177,5 +166,7 @@ PAUSE_FRAMES: Final = Table[WithCaveat[PauseCount]](
         count("source", "the traffic source whose way it is on", lambda pause: pause.source),
         _frames("received_frames", "pause frames that it received", lambda pause: pause.received_frames),
         _frames("sent_frames", "pause frames that it sent", lambda pause: pause.sent_frames),
+        caveat(lambda pause: pause.platform),
     ),
+    optional=True,
 )

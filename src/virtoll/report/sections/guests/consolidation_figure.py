@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.base import FigureSpec, drawn_in_a_column
 from virtoll.report.figures.lines import axis, upright_room
 from virtoll.report.figures.markers import area
-from virtoll.report.figures.marks import SAID, by_platform, crosses, figure, layer, note, number, panel_width
+from virtoll.report.figures.marks import SAID, by_platform, crosses, figure, flags, layer, note, number, panel_width
 from virtoll.report.figures.style import Specification, Width, nice_log_ticks, pixels
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.consolidation import Consolidation
@@ -52,11 +53,11 @@ def _data(analysis: Analysis, consolidation: Consolidation) -> Iterator[dict[str
         if step.processes_bytes is not None:
             made["held"] = number(step.processes_bytes / _MIB)
             parts.append(f"the guests' processes hold {units.size(step.processes_bytes)}")
-        guests = "1 idle guest" if step.guests == 1 else f"{step.guests} idle guests"
+        guests = words.counted(step.guests, "idle guest")
         made["said"] = (
             f"{caveats.name(analysis, consolidation.platform)}, {guests}: {', '.join(parts) or 'nothing was read'}"
         )
-        yield made | ({"caveat": True} if consolidation.platform in analysis.caveats else {})
+        yield made | flags(caveat=consolidation.platform in analysis.caveats)
 
 
 def _upright(values: Sequence[dict[str, Any]]) -> tuple[Specification, bool]:

@@ -7,13 +7,14 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.bars import names_width
-from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text, coverage_text
+from virtoll.report.figures.base import FigureSpec, blocks_text, coverage_text, said_quantity
 from virtoll.report.figures.lines import axis
 from virtoll.report.figures.marks import (
     SAID,
     by_platform,
     crosses,
     figure,
+    flags,
     labels_of,
     layer,
     note,
@@ -33,7 +34,7 @@ from virtoll.report.figures.style import (
     pixels,
 )
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.guests import CpuUse, GuestCost, Quantity
+from virtoll.stats.guests import CpuUse, GuestCost
 
 _PARTS: Mapping[str, str] = dict(zip(("spawn", "kernel", "init"), TONES, strict=True))
 _HOLLOW = "in all"
@@ -136,7 +137,7 @@ def _way(analysis: Analysis, cost: GuestCost, row: int, begin: float) -> Iterabl
         if part is not None
     }
     name = caveats.name(analysis, cost.platform)
-    total = f"ready after {_said(cost.ready, 'ns')}"
+    total = f"ready after {said_quantity(cost.ready, 'ns')}"
     common: dict[str, Any] = {"platform": cost.platform, "row": row}
     common |= {"caveat": True, "open": True} if cost.platform in analysis.caveats else {}
     whole: dict[str, Any] = {"value": number(cost.ready.median / 1e6)}
@@ -154,14 +155,6 @@ def _way(analysis: Analysis, cost: GuestCost, row: int, begin: float) -> Iterabl
         segments.append(common | {"part": _HOLLOW, "open": True, **ends, "said": sentence})
     yield from segments[:-1]
     yield segments[-1] | whole
-
-
-def _said(part: Quantity, unit: str) -> str:
-    between = ""
-    if part.interval is not None:
-        covered = units.percent(part.interval.coverage)
-        between = f", {covered} interval {units.between(part.interval.low, part.interval.high, unit)}"
-    return f"{words.estimate(part.median, part.interval, unit)}{between}, {blocks_count(part.blocks)}"
 
 
 def _offset(domain: Sequence[Any]) -> Specification:
@@ -185,13 +178,13 @@ def _held(analysis: Analysis) -> Iterable[dict[str, Any]]:
         for within, (part, when) in enumerate(((cost.idle, "idle"), (cost.worked, "after work"))):
             if part is None or part.median <= 0:
                 continue
-            sentence = f"{caveats.name(analysis, cost.platform)}, {when}: {_said(part, 'bytes')}"
+            sentence = f"{caveats.name(analysis, cost.platform)}, {when}: {said_quantity(part, 'bytes')}"
             made: dict[str, Any] = {"platform": cost.platform, "row": row, "within": within}
             made |= {"value": number(part.median / _MIB), "said": sentence}
             if part.interval is not None and part.interval.low > 0:
                 low, high = number(part.interval.low / _MIB), number(part.interval.high / _MIB)
                 made |= {"low": low, "high": high, "from": low, "to": high}
-            yield made | ({"caveat": True} if cost.platform in analysis.caveats else {})
+            yield made | flags(caveat=cost.platform in analysis.caveats)
 
 
 def _processor(analysis: Analysis, width: Width) -> Specification:
@@ -220,7 +213,7 @@ def _use(analysis: Analysis, use: CpuUse, row: int, within: int) -> dict[str, An
         between = f", {covered} interval {units.between(use.interval.low, use.interval.high, 'times')}"
     used = f"{units.nanoseconds(use.per_unit.median)} a {use.unit}"
     times = words.estimate(ratio, use.interval, "times")
-    sentence = f"{times} {analysis.baseline}'s{between}, {blocks_count(use.per_unit.blocks)}; {used}"
+    sentence = f"{times} {analysis.baseline}'s{between}, {words.counted(use.per_unit.blocks, 'block')}; {used}"
     return made | {
         "value": number(ratio),
         "said": f"{caveats.name(analysis, use.platform)}, {use.task.label}: {sentence}",

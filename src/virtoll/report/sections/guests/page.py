@@ -9,13 +9,11 @@ from typing import Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import UNKNOWN, Shown, TableRow, known, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.consolidation import Consolidation, Slope
 from virtoll.stats.guests import CpuUse, GuestCost, Quantity
 from virtoll.stats.values import Task
-
-_UNKNOWN = Shown("–", kind="missing")
 
 
 def guests_values(source: ReportInput) -> dict[str, Any]:
@@ -23,8 +21,7 @@ def guests_values(source: ReportInput) -> dict[str, Any]:
     analysis = source.analysis
     uses = {(use.task, use.platform): use for use in analysis.host_cpu}
     tasks = list(dict.fromkeys(use.task for use in analysis.host_cpu))
-    having = {use.platform for use in analysis.host_cpu}
-    platforms = [platform for platform in analysis.platforms if platform in having]
+    platforms = platforms_of(analysis, analysis.host_cpu)
     names = {name: None for row in analysis.guests for name in row.shared}
     harness = any(row.harness is not None for row in analysis.guests)
     return {
@@ -33,7 +30,7 @@ def guests_values(source: ReportInput) -> dict[str, Any]:
         "shared": list(names),
         "cpu_platforms": platforms,
         "cpu": [_cpu_row(task, [uses.get((task, platform)) for platform in platforms]) for task in tasks],
-        "consolidations": [_consolidation_row(series) for series in analysis.consolidations],
+        "consolidations": list(map(_consolidation_row, analysis.consolidations)),
     }
 
 
@@ -58,7 +55,7 @@ def _guest_row(row: GuestCost, shared: list[str], *, harness: bool) -> TableRow:
             _cell(row.page_tables, size),
             _cell(row.charged, size),
             _cell(row.files, size),
-            Shown(str(row.processes)) if row.processes is not None else _UNKNOWN,
+            known(row.processes, str),
             *(_cell(row.shared.get(name), size) for name in shared),
         ),
     )
@@ -66,7 +63,7 @@ def _guest_row(row: GuestCost, shared: list[str], *, harness: bool) -> TableRow:
 
 def _cell(quantity: Quantity | None, show: Callable[[float], str]) -> Shown:
     if quantity is None:
-        return _UNKNOWN
+        return UNKNOWN
     interval = quantity.interval
     between = f"{show(interval.low)} to {show(interval.high)}" if interval else "one block"
     return Shown(show(quantity.median), between)
@@ -74,7 +71,7 @@ def _cell(quantity: Quantity | None, show: Callable[[float], str]) -> Shown:
 
 def _cpu_cell(use: CpuUse | None) -> Shown:
     if use is None:
-        return _UNKNOWN
+        return UNKNOWN
     main = units.nanoseconds(use.per_unit.median)
     if use.ratio is None:
         return Shown(main)
@@ -106,12 +103,12 @@ def consolidation_lines(analysis: Analysis) -> list[str]:
 def _slope(slope: Slope | None) -> tuple[Shown, Shown]:
     """Bytes a guest, and guests a GiB."""
     if slope is None:
-        return _UNKNOWN, _UNKNOWN
+        return UNKNOWN, UNKNOWN
     mean, fit = slope.bytes_per_guest, slope.guests_per_gib
     small = f"{_size(mean.interval.low)} to {_size(mean.interval.high)}" if mean.interval else "one guest"
     each = Shown(_size(mean.value), small)
     if fit is None:
-        return each, _UNKNOWN
+        return each, UNKNOWN
     middle, low, high = fit
     ends = (
         "one guest"

@@ -1,13 +1,14 @@
 """`guests.csv`: each start; `host-cpu.csv`: CPU time trial by trial; `consolidation.csv`: the series step by step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Column, Table, WithCaveat, count, number, shared, text, with_caveats
+from virtoll.report.table import Column, Table, caveat, count, number, shared, text, whole
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.records import BootRecord, TrialRecord
+from virtoll.stats.analysis import RunData
 from virtoll.stats.guests import Readiness, forwarded_frames, held_bytes, readiness, used_ns
 
 
@@ -19,48 +20,84 @@ class Start:
     way: Readiness | None
     idle: FootprintRecord | None
     worked: FootprintRecord | None
-    caveat: str | None
 
     @property
     def shared_bytes(self) -> int | None:
         """Of all daemons that serve several guests; None if there are none, or one could not be read."""
-        daemons = [held_bytes(processes) for processes in self.idle.shared.values()] if self.idle else []
+        daemons = list(map(held_bytes, self.idle.shared.values())) if self.idle else []
         if not daemons or None in daemons:
             return None
         return sum(held or 0 for held in daemons)
 
 
-@dataclass(frozen=True)
-class CpuTime:
-    """A trial around which the CPU time of the guest's processes was read."""
-
-    trial: TrialRecord
-    used_ns: int
-    caveat: str | None
-
-
-def _starts(source: ReportInput) -> Iterator[Start]:
-    data = source.analysis.data
+def starts(data: RunData) -> Iterator[Start]:
+    """Each start; memory is of the readings in its boot."""
+    readings: dict[tuple[str, int, str], FootprintRecord] = {}
+    for footprint in data.footprints:
+        readings.setdefault((footprint.boot, footprint.block, footprint.when), footprint)
     for boot in data.boots:
-        footprints = [footprint for footprint in data.footprints if footprint.boot == boot.boot]
-        yield Start(
-            boot,
-            readiness(boot),
-            _at(footprints, "idle"),
-            _at(footprints, "after-work"),
-            source.analysis.caveats.get(boot.platform),
-        )
+        idle = readings.get((boot.boot, boot.block, "idle"))
+        worked = readings.get((boot.boot, boot.block, "after-work"))
+        yield Start(boot, readiness(boot), idle, worked)
 
 
-def _at(footprints: Sequence[FootprintRecord], when: str) -> FootprintRecord | None:
-    return next((footprint for footprint in footprints if footprint.when == when), None)
+def _timed(source: ReportInput) -> list[TrialRecord]:
+    return [trial for trial in source.analysis.data.trials if used_ns(trial.host_cpu) is not None]
 
 
-def _cpu_times(source: ReportInput) -> Iterator[CpuTime]:
-    for trial in source.analysis.data.trials:
-        used = used_ns(trial.host_cpu)
-        if used is not None:
-            yield CpuTime(trial, used, source.analysis.caveats.get(trial.platform))
+OF_START: Final[tuple[Column[Start], ...]] = (
+    whole("ready_ns", "ns", "from the start until the agent answers", lambda row: row.way and row.way.total),
+    whole(
+        "spawn_ns",
+        "ns",
+        "of it, all before the guest's own kernel or first program: monitor, firmware, engine",
+        lambda row: row.way and row.way.spawn,
+    ),
+    whole(
+        "kernel_ns",
+        "ns",
+        "of it, the guest's own kernel until its first program; empty on the host's kernel",
+        lambda row: row.way and row.way.kernel,
+    ),
+    whole("init_ns", "ns", "of it, the agent's own way", lambda row: row.way and row.way.init),
+    whole(
+        "harness_ns",
+        "ns",
+        "of it, Virtoll's own; the column is there where it was measured",
+        lambda row: row.way and row.way.harness,
+    ),
+    whole(
+        "idle_bytes",
+        "bytes",
+        "memory (PSS and page tables) of the guest's processes, when ready",
+        lambda row: row.idle and held_bytes(row.idle.processes),
+    ),
+    whole(
+        "after_work_bytes",
+        "bytes",
+        "the same at the block's end",
+        lambda row: row.worked and held_bytes(row.worked.processes),
+    ),
+    whole(
+        "idle_charged_bytes",
+        "bytes",
+        "what the guest's cgroup was charged, when ready",
+        lambda row: row.idle and row.idle.charged_bytes,
+    ),
+    whole(
+        "idle_files_bytes",
+        "bytes",
+        "of it, files in the page cache",
+        lambda row: row.idle and row.idle.files_bytes,
+    ),
+    whole(
+        "idle_shared_bytes",
+        "bytes",
+        "memory of daemons that serve several guests",
+        lambda row: row.shared_bytes,
+    ),
+)
+"""The way to readiness and memory: a dataset has them as well."""
 
 
 def _columns_of(source: ReportInput) -> tuple[Column[Start], ...]:
@@ -73,112 +110,63 @@ def _columns_of(source: ReportInput) -> tuple[Column[Start], ...]:
 STARTS: Final = Table[Start](
     "guests",
     "a guest's start",
-    _starts,
+    lambda source: starts(source.analysis.data),
     (
         text("boot", "the start's name in the run folder", lambda row: row.boot.boot),
         shared("platform", lambda row: row.boot.platform),
         shared("block", lambda row: row.boot.block + 1),
         shared("status", lambda row: row.boot.status),
-        number("ready_ns", "ns", "from the start until the agent answers", lambda row: row.way and row.way.total),
-        number(
-            "spawn_ns",
-            "ns",
-            "of it, all before the guest's own kernel or first program: monitor, firmware, engine",
-            lambda row: row.way and row.way.spawn,
-        ),
-        number(
-            "kernel_ns",
-            "ns",
-            "of it, the guest's own kernel until its first program; empty on the host's kernel",
-            lambda row: row.way and row.way.kernel,
-        ),
-        number("init_ns", "ns", "of it, the agent's own way", lambda row: row.way and row.way.init),
-        number(
-            "harness_ns",
-            "ns",
-            "of it, Virtoll's own; the column is there where it was measured",
-            lambda row: row.way and row.way.harness,
-        ),
-        number(
-            "idle_bytes",
-            "bytes",
-            "memory (PSS and page tables) of the guest's processes, when ready",
-            lambda row: row.idle and held_bytes(row.idle.processes),
-        ),
-        number(
-            "after_work_bytes",
-            "bytes",
-            "the same at the block's end",
-            lambda row: row.worked and held_bytes(row.worked.processes),
-        ),
-        number(
-            "idle_charged_bytes",
-            "bytes",
-            "what the guest's cgroup was charged, when ready",
-            lambda row: row.idle and row.idle.charged_bytes,
-        ),
-        number(
-            "idle_files_bytes",
-            "bytes",
-            "of it, files in the page cache",
-            lambda row: row.idle and row.idle.files_bytes,
-        ),
-        number(
-            "idle_shared_bytes",
-            "bytes",
-            "memory of daemons that serve several guests",
-            lambda row: row.shared_bytes,
-        ),
-        shared("caveat", lambda row: row.caveat),
+        *OF_START,
+        caveat(lambda row: row.boot.platform),
     ),
     columns_of=_columns_of,
 )
 
-CPU_TIMES: Final = Table[CpuTime](
+CPU_TIMES: Final = Table[TrialRecord](
     "host-cpu",
     "a trial around which the CPU time of the guest's processes was read",
-    _cpu_times,
+    _timed,
     (
-        shared("trial", lambda row: row.trial.trial),
-        shared("block", lambda row: row.trial.block + 1),
-        shared("platform", lambda row: row.trial.platform),
-        shared("workload", lambda row: row.trial.workload),
-        shared("status", lambda row: row.trial.status),
-        number("used_ns", "ns", "CPU time of the guest's processes on the host", lambda row: row.used_ns),
+        shared("trial", lambda trial: trial.trial),
+        shared("block", lambda trial: trial.block + 1),
+        shared("platform", lambda trial: trial.platform),
+        shared("workload", lambda trial: trial.workload),
+        shared("status", lambda trial: trial.status),
+        number("used_ns", "ns", "CPU time of the guest's processes on the host", lambda trial: used_ns(trial.host_cpu)),
         number(
             "forwarded_frames",
             "frames",
             "forwarded meanwhile; empty: no frames were sent",
-            lambda row: forwarded_frames(row.trial) if row.trial.points else None,
+            lambda trial: forwarded_frames(trial) if trial.points else None,
         ),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda trial: trial.platform),
     ),
 )
 
-STEPS: Final = Table[WithCaveat[ConsolidationRecord]](
+STEPS: Final = Table[ConsolidationRecord](
     "consolidation",
     "a step of a consolidation series: one idle guest more",
-    lambda source: with_caveats(source.analysis, source.analysis.data.consolidation),
+    lambda source: source.analysis.data.consolidation,
     (
-        shared("platform", lambda row: row.measured.platform),
-        count("step", "from 1", lambda row: row.measured.step),
-        text("status", "ok, failed or stopped", lambda row: row.measured.status),
-        shared("guests", lambda row: row.measured.guests),
+        shared("platform", lambda row: row.platform),
+        count("step", "from 1", lambda row: row.step),
+        text("status", "ok, failed or stopped", lambda row: row.status),
+        shared("guests", lambda row: row.guests),
         number(
             "available_before_bytes",
             "bytes",
             "the host's available memory before the start",
-            lambda row: row.measured.available_before_bytes,
+            lambda row: row.available_before_bytes,
         ),
-        number("available_bytes", "bytes", "the same after it", lambda row: row.measured.available_bytes),
-        number("processes_bytes", "bytes", "memory of all guests' processes", lambda row: row.measured.processes_bytes),
+        number("available_bytes", "bytes", "the same after it", lambda row: row.available_bytes),
+        number("processes_bytes", "bytes", "memory of all guests' processes", lambda row: row.processes_bytes),
         number(
             "shared_bytes",
             "bytes",
             "memory of daemons that serve several guests",
-            lambda row: row.measured.shared_bytes,
+            lambda row: row.shared_bytes,
         ),
-        shared("reason", lambda row: row.measured.reason),
-        shared("caveat", lambda row: row.caveat),
+        shared("reason", lambda row: row.reason),
+        caveat(lambda row: row.platform),
     ),
 )

@@ -7,10 +7,8 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.campaign_lines import deviations_words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import UNKNOWN, Shown, TableRow
 from virtoll.stats.across_hosts import STAND_OUT_FROM, STAND_OUT_LEVEL, Deviation, HostBlocks, Variation
-
-_UNKNOWN = Shown("–", kind="missing")
 
 
 def hosts_values(source: ReportInput) -> dict[str, Any] | None:
@@ -20,7 +18,7 @@ def hosts_values(source: ReportInput) -> dict[str, Any] | None:
         return None
     return {
         "rows": [_host_row(host, across.deviations) for host in across.hosts],
-        "variations": [_variation_row(variation) for variation in across.variations],
+        "variations": list(map(_variation_row, across.variations)),
         "several": bool(source.analysis.host_of),
         "flags": len(across.hosts) >= STAND_OUT_FROM,
         "stand_out_from": STAND_OUT_FROM,
@@ -37,7 +35,7 @@ def _host_row(host: HostBlocks, deviations: Sequence[Deviation]) -> TableRow:
 def _spread(deviations: Sequence[Deviation]) -> Shown:
     """How a host's ratios lie to the others', from the lowest to the highest."""
     ratios = [deviation.factor for deviation in deviations if deviation.platform is not None]
-    return Shown(words.between(min(ratios), max(ratios))) if ratios else _UNKNOWN
+    return Shown(words.between(min(ratios), max(ratios))) if ratios else UNKNOWN
 
 
 def _standing_out(deviations: Sequence[Deviation]) -> Shown:
@@ -52,4 +50,4 @@ def _variation_row(variation: Variation) -> TableRow:
 
 
 def _percent(deviation: float | None) -> Shown:
-    return _UNKNOWN if deviation is None else Shown(words.amount(deviation), value=deviation)
+    return UNKNOWN if deviation is None else Shown(words.amount(deviation), value=deviation)

@@ -1,12 +1,12 @@
 """`hosts.csv`: how each host of a merged run differs from the others; `host_variation.csv`: how each ratio varies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.table import Table, answer, count, number, shared, text
-from virtoll.stats.across_hosts import AcrossHosts, Deviation, HostBlocks, Variation
+from virtoll.stats.across_hosts import Deviation, HostBlocks, Variation
 
 
 @dataclass(frozen=True)
@@ -17,25 +17,17 @@ class HostDeviation:
     host: HostBlocks
 
 
-def _deviations_of(source: ReportInput) -> Iterator[HostDeviation] | None:
+def _deviations(source: ReportInput) -> Iterator[HostDeviation]:
     across = source.analysis.across_hosts
-    return _deviations(across) if across.deviations else None
-
-
-def _deviations(across: AcrossHosts) -> Iterator[HostDeviation]:
     hosts = {host.name: host for host in across.hosts}
     for deviation in across.deviations:
         yield HostDeviation(deviation, hosts[deviation.host])
 
 
-def _variations_of(source: ReportInput) -> Sequence[Variation] | None:
-    return source.analysis.across_hosts.variations or None
-
-
 DEVIATIONS: Final = Table[HostDeviation](
     "hosts",
     "a host of a merged run and a ratio, or a value of the bare host, against the other hosts",
-    _deviations_of,
+    _deviations,
     (
         text("host", "the host's stand-in name in this run", lambda row: row.host.name),
         text("fingerprint", "what identifies host, kernel and CPU, as a hash", lambda row: row.host.fingerprint),
@@ -67,12 +59,13 @@ DEVIATIONS: Final = Table[HostDeviation](
             lambda row: row.deviation.flagged,
         ),
     ),
+    optional=True,
 )
 
 VARIATIONS: Final = Table[Variation](
     "host_variation",
     "a comparison of a run that was merged of several hosts",
-    _variations_of,
+    lambda source: source.analysis.across_hosts.variations,
     (
         shared("platform", lambda variation: variation.platform),
         shared("workload", lambda variation: variation.task.workload),
@@ -93,4 +86,5 @@ VARIATIONS: Final = Table[Variation](
             lambda variation: variation.within,
         ),
     ),
+    optional=True,
 )

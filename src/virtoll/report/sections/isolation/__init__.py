@@ -1,17 +1,15 @@
 """Isolation: what guests beside the measured one do to it."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.isolation.figure import BESIDE
 from virtoll.report.sections.isolation.page import isolation_values
 from virtoll.report.sections.isolation.routers_figure import ROUTERS
 from virtoll.report.sections.isolation.tables import MATRIX, NEIGHBOURS, ROUTERS_BESIDE
 
-ISOLATION: Final = Section(
+ISOLATION = Section(
     "isolation",
-    "Isolation",
     isolation_values,
+    title="Isolation",
     tables=(MATRIX, NEIGHBOURS, ROUTERS_BESIDE),
     figures={"isolation": BESIDE, "routers_beside": ROUTERS},
 )

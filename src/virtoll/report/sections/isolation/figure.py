@@ -3,8 +3,9 @@
 from virtoll.report import words
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.marks import figure
-from virtoll.report.figures.shares import SharePanel, left_of, share_legend, share_limits, share_panel
+from virtoll.report.figures.shares import SharePanel, left_of, rows_of, share_legend, share_limits, share_panel
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.rows import platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.values import Task
@@ -22,19 +23,20 @@ def _shown(analysis: Analysis) -> list[Comparison]:
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Shares of the guest alone, on a logarithmic axis that all victims share."""
     shown = _shown(analysis)
-    tasks: list[Task] = [task for task in analysis.tasks if any(comparison.task == task for comparison in shown)]
-    platforms = [label for label in analysis.platforms if any(comparison.platform == label for comparison in shown)]
+    platforms = platforms_of(analysis, shown)
     labels = [condition.label for condition in analysis.isolation.conditions]
-    measured = {
-        task: {label: comparisons for label in labels if (comparisons := _by_platform(shown, task, label))}
-        for task in tasks
-    }
-    limits = share_limits(analysis, shown)
-    left = left_of(labels, width)
+    rows: dict[Task, dict[str, dict[str, Comparison]]] = {}
+    for label in labels:
+        of_label = rows_of(analysis.tasks, (row for row in shown if row.condition == label))
+        for task, comparisons in of_label.items():
+            rows.setdefault(task, {})[label] = comparisons
+    tasks = [task for task in analysis.tasks if task in rows]
+    limits, left = share_limits(analysis, shown), left_of(labels, width)
     axis = "performance in % of the guest alone (logarithmic); left of 100 % is slower"
-    panels = [
-        SharePanel(
-            rows=measured[task],
+    drawn = []
+    for task in tasks:
+        panel = SharePanel(
+            rows=rows[task],
             platforms=platforms,
             reference="the guest alone",
             limits=limits,
@@ -42,18 +44,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
             title=task.label,
             axis=axis if task == tasks[-1] else "",
         )
-        for task in tasks
-    ]
-    drawn = [share_panel(analysis, panel, width, left) for panel in panels]
+        drawn.append(share_panel(analysis, panel, width, left))
     return figure([*drawn, *share_legend(analysis, platforms, "the guest alone", width=width, left=left)])
-
-
-def _by_platform(shown: list[Comparison], task: Task, label: str) -> dict[str, Comparison]:
-    return {
-        comparison.platform: comparison
-        for comparison in shown
-        if comparison.task == task and comparison.condition == label
-    }
 
 
 def caption(analysis: Analysis) -> str:

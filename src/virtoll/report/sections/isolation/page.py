@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, matrix, or_dash, platforms_of
 from virtoll.report.sections.isolation.routers import routers_values
 from virtoll.report.terminal import matrices, text
 from virtoll.runfolder.conditions import ALONE, TRAFFIC_LOADS
@@ -25,11 +25,10 @@ def isolation_values(source: ReportInput) -> dict[str, Any] | None:
     if not isolation.conditions:
         return None
     tasks = isolated_tasks(analysis)
-    having = {comparison.platform for comparison in isolation.comparisons if comparison.share is not None}
-    shown = [platform for platform in analysis.platforms if platform in having]
+    shown = platforms_of(analysis, (row for row in isolation.comparisons if row.share is not None))
     return {
         "platforms": shown,
-        "matrices": [_matrix_and_reasons(analysis, task, shown) for task in tasks],
+        "matrices": [matrix(task.label, _matrix(analysis, task, shown), shown) for task in tasks],
         "family": isolation.family,
         "control_line": control_line(analysis),
         "by_threads": any(condition.load in TRAFFIC_LOADS for condition in isolation.conditions)
@@ -45,20 +44,13 @@ def isolated_tasks(analysis: Analysis) -> list[Task]:
     return [task for task in analysis.tasks if task in having]
 
 
-def _matrix_and_reasons(
-    analysis: Analysis, task: Task, platforms: list[str]
-) -> tuple[str, list[TableRow], list[tuple[str, str, str]]]:
-    rows = _matrix(analysis, task, platforms)
-    return task.label, rows, reasons(rows, platforms)
-
-
 def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:
     """One victim: a line for the medians alone, then one for each condition."""
     isolation = analysis.isolation
 
     def alone(platform: str) -> Shown:
         cell = isolation.cells.get((platform, task, ALONE))
-        return Shown("–") if cell is None else Shown(units.value(cell.median, task.metric.unit), "median")
+        return or_dash(cell, lambda there: units.value(there.median, task.metric.unit), "median")
 
     rows = [TableRow(ALONE, tuple(map(alone, platforms)))]
     for condition in isolation.conditions:
@@ -79,26 +71,14 @@ def control_line(analysis: Analysis) -> str:
 
 
 def _use_row(use: LoadUse) -> TableRow:
-    def rate(value: float | None) -> Shown:
-        return Shown("–") if value is None else Shown(units.frame_rate(value))
-
-    def share(value: float | None) -> Shown:
-        return Shown("–") if value is None else Shown(units.percent(value))
-
-    cpus = Shown("–") if use.cpus is None else Shown(units.significant(use.cpus, 2))
+    rates = (use.maximum, use.asked, use.offered, use.forwarded)
     return TableRow(
         use.platform,
         (
-            Shown(use.task.work, kind="text"),
-            Shown(use.condition, kind="text"),
-            Shown(use.neighbour, kind="text"),
-            rate(use.maximum),
-            rate(use.asked),
-            rate(use.offered),
-            rate(use.forwarded),
-            share(use.lost_share),
-            share(use.skipped_share),
-            cpus,
+            *(Shown(text, kind="text") for text in (use.task.work, use.condition, use.neighbour)),
+            *(or_dash(rate, units.frame_rate) for rate in rates),
+            *(or_dash(share, units.percent) for share in (use.lost_share, use.skipped_share)),
+            or_dash(use.cpus, lambda cpus: units.significant(cpus, 2)),
             Shown(str(use.trials)),
         ),
     )
@@ -111,12 +91,8 @@ def isolation_terminal(analysis: Analysis, width: int) -> "list[RenderableType]"
         return []
     shown: list[RenderableType] = []
     for task in (task for task in isolated_tasks(analysis) if task.metric.primary):
-        having = {
-            comparison.platform
-            for comparison in isolation.comparisons
-            if comparison.task == task and comparison.share is not None
-        }
-        platforms = [platform for platform in analysis.platforms if platform in having]
+        having = [row for row in isolation.comparisons if row.task == task and row.share is not None]
+        platforms = platforms_of(analysis, having)
         rows = []
         for condition in isolation.conditions:
             comparisons = [isolation.comparison(platform, task, condition.label) for platform in platforms]

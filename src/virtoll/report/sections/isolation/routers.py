@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from virtoll import units
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, platforms_of
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
@@ -36,7 +36,7 @@ def _table(
     analysis: Analysis, routers: Sequence[RouterBeside], cell: Callable[[RouterBeside], Shown]
 ) -> dict[str, Any]:
     """A line for each condition and its frames, a column for each platform."""
-    platforms = [label for label in analysis.platforms if any(router.platform == label for router in routers)]
+    platforms = platforms_of(analysis, routers)
     lines: dict[tuple[str, str], dict[str, RouterBeside]] = {}
     for router in routers:
         lines.setdefault((router.condition.label, router.task.size), {})[router.platform] = router

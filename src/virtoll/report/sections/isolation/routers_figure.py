@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from virtoll.report.figures.base import FigureSpec, blocks_count, frames_title, said_mean, t_interval_text
+from virtoll.report import words
+from virtoll.report.figures.base import FigureSpec, frames_title, said_mean, t_interval_text
 from virtoll.report.figures.grouped_bars import GroupedBar, grouped_bars
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.rows import grouped
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.routers_beside import RouterBeside
@@ -16,16 +18,15 @@ def _shown(analysis: Analysis) -> list[RouterBeside]:
 
 def draw(analysis: Analysis, width: Width) -> Specification:
     """One panel a condition, one group of bars a platform, one bar a size of frames."""
-    bars: dict[str, list[GroupedBar]] = {}
-    for router in _shown(analysis):
-        bars.setdefault(f"beside {router.condition.label}", []).append(_bar(router))
+    by_condition = grouped(_shown(analysis), lambda router: f"beside {router.condition.label}")
+    bars = {title: list(map(_bar, routers)) for title, routers in by_condition.items()}
     return grouped_bars(analysis, bars, width, upright="maximum, % of alone", reference=100)
 
 
 def _bar(router: RouterBeside) -> GroupedBar:
     mean = _of_alone(router.change)
     sentence = f"{frames_title(router.task)}, beside {router.condition.label}: {said_mean(mean, '% of alone')}"
-    sentence += f", {blocks_count(router.blocks)}" + ("" if router.caveat is None else f"; {router.caveat}")
+    sentence += f", {words.counted(router.blocks, 'block')}" + ("" if router.caveat is None else f"; {router.caveat}")
     return GroupedBar(router.platform, router.task.workload, router.task.size.removesuffix(" B"), mean, sentence)
 
 

@@ -121,7 +121,7 @@ NEIGHBOURS: Final = Table[LoadUse](
 ROUTERS_BESIDE: Final = Table[RouterBeside](
     "routers_beside",
     "a platform as a router, a condition and frames, as Schlosser et al. 2011 print it",
-    lambda source: source.analysis.routers_beside or None,
+    lambda source: source.analysis.routers_beside,
     (
         shared("platform", lambda router: router.platform),
         shared("condition", lambda router: router.condition.label),
@@ -137,15 +137,12 @@ ROUTERS_BESIDE: Final = Table[RouterBeside](
         *of_estimate(
             ("change", "change_low", "change_high"),
             "share",
-            (
-                "beside / alone - 1: the mean over blocks",
-                "the low end of its 95 % t interval",
-                "the high end of it",
-            ),
+            ("beside / alone - 1: the mean over blocks", "the low end of its 95 % t interval"),
             lambda router: router.change,
         ),
         *mean("into_other", "what was sent to the guest beside", lambda router: router.into_other),
         *mean("out_of_other", "what that guest forwarded", lambda router: router.out_of_other),
         shared("caveat", lambda router: router.caveat),
     ),
+    optional=True,
 )

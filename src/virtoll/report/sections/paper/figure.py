@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
-from virtoll.report.figures.base import FigureSeries, FigureSpec, drawn_always
+from virtoll.report.figures.base import FigureSeries, FigureSpec
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.marks import panels as side_by_side
 from virtoll.report.figures.style import SIZES, SMALLEST_POINTS, Specification, Width, pixels
@@ -170,7 +170,7 @@ def parts(source: ReportInput) -> dict[str, FigureSpec]:
         [TITLE] if len(pages) == 1 else [f"{TITLE}, {number} of {len(pages)}" for number in range(1, len(pages) + 1)]
     )
     return {
-        str(number): FigureSpec(title, caption, functools.partial(draw, panels=page), drawn_always)
+        str(number): FigureSpec(title, caption, functools.partial(draw, panels=page))
         for number, (title, page) in enumerate(zip(titles, pages, strict=True), 1)
     }
 

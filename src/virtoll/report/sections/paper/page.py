@@ -8,7 +8,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task
@@ -20,7 +20,7 @@ def paper_values(source: ReportInput) -> dict[str, Any] | None:
     if method is None or not analysis.paper.rows:
         return None
     rows = {(row.platform, row.task): row for row in analysis.paper.rows}
-    platforms = [platform for platform in analysis.platforms if any(platform == label for label, _ in rows)]
+    platforms = platforms_of(analysis, analysis.paper.rows)
     return {
         "method": method,
         "platforms": platforms,

@@ -1,46 +1,40 @@
 """`paper_summary.csv`: a row for each platform and task that the paper's summary gives a value of."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, count, number, of_task, shared, text
+from virtoll.report.table import Table, Value, caveat, count, number, of_task, shared, text
 from virtoll.stats.papers import PaperRow
 
 
-@dataclass(frozen=True)
-class Summarised:
-    """A cell in the paper's words, the summary's name, and the platform's caveat."""
-
-    row: PaperRow
-    method: str
-    caveat: str | None
+def _rows(source: ReportInput) -> Sequence[PaperRow] | None:
+    return None if source.analysis.paper_method is None else source.analysis.paper.rows
 
 
-def _summarised(source: ReportInput) -> Iterable[Summarised] | None:
-    analysis, method = source.analysis, source.analysis.paper_method
-    if method is None:
-        return None
-    return (Summarised(row, method.name, analysis.caveats.get(row.platform)) for row in analysis.paper.rows)
+def _summary(source: ReportInput) -> Value[PaperRow]:
+    method = source.analysis.paper_method
+    name = None if method is None else method.name
+    return lambda _: name
 
 
-PAPER_SUMMARY: Final = Table[Summarised](
+PAPER_SUMMARY: Final = Table[PaperRow](
     "paper_summary",
     "a platform and task, summed up as the paper did whose summary the experiment names",
-    _summarised,
+    _rows,
     (
-        shared("platform", lambda cell: cell.row.platform),
-        *of_task(lambda cell: cell.row.task),
-        text("summary", "the summary's name", lambda cell: cell.method),
-        count("values", "values that it is of", lambda cell: cell.row.summary.count),
-        count("dropped", "values that it leaves out", lambda cell: cell.row.summary.dropped),
-        number("centre", "`unit`", "the mean or median", lambda cell: cell.row.summary.centre),
-        number("low", "`unit`", "the low end of its spread; empty: it has none", lambda cell: cell.row.summary.low),
-        number("high", "`unit`", "the high end of it", lambda cell: cell.row.summary.high),
-        number("share_of_baseline", "share", "of the baseline's performance", lambda cell: cell.row.share),
-        number("share_low", "share", "the low end of the share", lambda cell: cell.row.share_low),
-        number("share_high", "share", "the high end of it", lambda cell: cell.row.share_high),
-        shared("caveat", lambda cell: cell.caveat),
+        shared("platform", lambda row: row.platform),
+        *of_task(lambda row: row.task),
+        replace(text("summary", "the summary's name", lambda _: None), of_report=_summary),
+        count("values", "values that it is of", lambda row: row.summary.count),
+        count("dropped", "values that it leaves out", lambda row: row.summary.dropped),
+        number("centre", "`unit`", "the mean or median", lambda row: row.summary.centre),
+        number("low", "`unit`", "the low end of its spread; empty: it has none", lambda row: row.summary.low),
+        number("high", "`unit`", "the high end of it", lambda row: row.summary.high),
+        number("share_of_baseline", "share", "of the baseline's performance", lambda row: row.share),
+        number("share_low", "share", "the low end of the share", lambda row: row.share_low),
+        number("share_high", "share", "the high end of it", lambda row: row.share_high),
+        caveat(lambda row: row.platform),
     ),
 )

@@ -1,12 +1,10 @@
 """Values over a parameter: a workload's values over a number that it was given several of."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.parameters.figure import CURVES
 from virtoll.report.sections.parameters.page import parameters_values
 from virtoll.report.sections.parameters.tables import POINTS
 
-PARAMETERS: Final = Section(
-    "parameters", "Over parameters", parameters_values, tables=(POINTS,), series={"curves": CURVES}
+PARAMETERS = Section(
+    "parameters", parameters_values, title="Over parameters", tables=(POINTS,), series={"curves": CURVES}
 )

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import legends
-from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, coverage_text, drawn_always, said_cell
+from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, coverage_text, said_cell
 from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel, upright_room, where_room
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.style import COUNTS, Specification, Width, nice_log_ticks, pixels
 from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.runfolder.conditions import ALONE
-from virtoll.runfolder.records import MetricRecord
 from virtoll.stats import cpu_over_parameters
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
@@ -53,10 +53,7 @@ def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> S
     """A row a metric, a column a condition or else whatever differs; metrics of one panel each flow."""
     metrics = list(dict.fromkeys(panel.metric for panel in panels))
     conditions = len({panel.condition for panel in panels}) > 1
-    lines_of: dict[tuple[MetricRecord, str], list[OverParameter]] = {}
-    for panel in panels:
-        lines_of.setdefault((panel.metric, panel.others if conditions else ""), []).append(panel)
-    rows = list(lines_of.values())
+    rows = list(grouped(panels, lambda panel: (panel.metric, panel.others if conditions else "")).values())
     flow = all(len(row) == 1 for row in rows)
     rows = [list(panels)] if flow else rows
     columns = _columns(max(map(len, rows)), flow=flow)
@@ -78,8 +75,7 @@ def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> S
             for panel in line
         ]
         drawn.append({"hconcat": beside, "spacing": 14})
-    seen = {curve.platform for panel in panels for curve in panel.curves}
-    shown = [platform for platform in analysis.platforms if platform in seen]
+    shown = platforms_of(analysis, (curve for panel in panels for curve in panel.curves))
     entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
     return figure([*drawn, *legends.legend(width, entries, left)])
 
@@ -139,19 +135,9 @@ def _panel(
     up = axis(limits, textwrap.wrap(named, 26) if first else None, scale=scale, ticks=ticks, labelled=first)
     up["axis"] |= {} if ticks is not None and upright.low < _SMALL else COUNTS
     up["axis"] |= {"tickCount": 5}
-    parts = {curve.platform: [_point(panel, point, upright) for point in curve.points] for curve in panel.curves}
-    return line_panel(
-        analysis,
-        LinePanel(
-            title=title,
-            workload=panel.metric.workload,
-            lines=parts,
-            across=_across(panel, size[0]),
-            upright=up,
-            limits=limits,
-            size=size,
-        ),
-    )
+    lines = {curve.platform: [_point(panel, point, upright) for point in curve.points] for curve in panel.curves}
+    across = _across(panel, size[0])
+    return line_panel(analysis, LinePanel(title, panel.metric.workload, lines, across, up, limits=limits, size=size))
 
 
 def _point(panel: OverParameter, point: ParameterPoint, upright: Upright) -> LinePoint:
@@ -175,7 +161,7 @@ def _across(panel: OverParameter, width: float) -> Specification:
     at = list(values)
     if values[-1] > _WIDE * min(above, default=values[-1]) and values[0] >= 0:
         if values[0] > 0:
-            scale, at = {"type": "log"}, [math.log(value) for value in values]
+            scale, at = {"type": "log"}, list(map(math.log, values))
         else:
             scale, at = {"type": "symlog", "constant": above[0]}, [math.log1p(value / above[0]) for value in values]
     named = where_room([words.parameter_place(panel.parameter, value) for value in values], at, width)
@@ -216,15 +202,12 @@ def _cpu_words(panels: Sequence[OverParameter]) -> str:
 
 def parts(source: ReportInput) -> dict[str, FigureSpec]:
     """One for each workload and parameter."""
-    groups: dict[tuple[str, str], list[OverParameter]] = {}
-    for panel in source.analysis.over_parameters:
-        groups.setdefault((panel.metric.workload, panel.parameter), []).append(panel)
+    groups = grouped(source.analysis.over_parameters, lambda panel: (panel.metric.workload, panel.parameter))
     return {
         f"{workload}-{parameter}".replace("_", "-"): FigureSpec(
             f"{workload} over {words.parameter_axis(parameter)}",
             functools.partial(caption, panels=of_parameter),
             functools.partial(draw, panels=of_parameter),
-            drawn_always,
         )
         for (workload, parameter), of_parameter in groups.items()
     }

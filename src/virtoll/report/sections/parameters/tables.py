@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, number, shared, text
+from virtoll.report.table import Table, caveat, number, of_interval, shared, text
 from virtoll.stats.intervals import Interval
 from virtoll.stats.over_parameters import OverParameter, ParameterPoint
 from virtoll.stats.summaries import CellSummary
@@ -13,12 +13,11 @@ from virtoll.stats.summaries import CellSummary
 
 @dataclass(frozen=True)
 class PointRow:
-    """A platform at a value of a panel's parameter, and why its numbers are no measurements of speed."""
+    """A platform at a value of a panel's parameter."""
 
     panel: OverParameter
     platform: str
     point: ParameterPoint
-    caveat: str | None
 
     @property
     def cell(self) -> CellSummary | None:
@@ -32,17 +31,16 @@ class PointRow:
 
 
 def _rows(source: ReportInput) -> Iterator[PointRow]:
-    caveats = source.analysis.caveats
     for panel in source.analysis.over_parameters:
         for curve in panel.curves:
             for point in curve.points:
-                yield PointRow(panel, curve.platform, point, caveats.get(curve.platform))
+                yield PointRow(panel, curve.platform, point)
 
 
 POINTS: Final = Table[PointRow](
     "curves",
     "a platform and a value of a numeric parameter, where there are three or more",
-    lambda source: _rows(source) if source.analysis.over_parameters else None,
+    _rows,
     (
         shared("platform", lambda row: row.platform),
         shared("workload", lambda row: row.panel.metric.workload),
@@ -54,19 +52,19 @@ POINTS: Final = Table[PointRow](
         shared("condition", lambda row: row.panel.condition),
         shared("blocks", lambda row: row.cell.blocks if row.cell else 0),
         shared("median", lambda row: row.cell and row.cell.median),
-        number(
-            "low",
+        *of_interval(
+            ("low", "high"),
             "`unit`",
             "the low end of the median's order-statistic interval",
-            lambda row: row.interval and row.interval.low,
+            lambda row: row.interval,
         ),
-        number("high", "`unit`", "the high end of it", lambda row: row.interval and row.interval.high),
         number(
             "coverage",
             "share",
             "the confidence that the interval really has",
             lambda row: row.interval and row.interval.coverage,
         ),
-        shared("caveat", lambda row: row.caveat),
+        caveat(lambda row: row.platform),
     ),
+    optional=True,
 )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import legends
 from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column
 from virtoll.report.figures.lines import (
@@ -70,7 +71,7 @@ def _entries(analysis: Analysis, rows: Sequence[ScaleRow]) -> list[legends.Entry
     for entry in legends.platforms(analysis, shown):
         for vcpus in widths if len(widths) > 1 else ():
             if any(row.platform == entry.platform and row.point.vcpus == vcpus for row in rows):
-                label = f"{entry.label}, {_vcpus(vcpus)}"
+                label = f"{entry.label}, {words.counted(vcpus, 'vCPU')}"
                 entries.append(replace(entry, label=label, width=widths[vcpus]))
         entries += [] if len(widths) > 1 else [entry]
     return [*entries, *legends.of_caveats(analysis, shown)]
@@ -79,10 +80,6 @@ def _entries(analysis: Analysis, rows: Sequence[ScaleRow]) -> list[legends.Entry
 def _widths(rows: Sequence[ScaleRow]) -> dict[int, float]:
     """How wide a line is, in pixels, by its guests' number of vCPUs."""
     return {vcpus: 1.2 + 0.8 * place for place, vcpus in enumerate(sorted({row.point.vcpus for row in rows}))}
-
-
-def _vcpus(number: int) -> str:
-    return "1 vCPU" if number == 1 else f"{number} vCPUs"
 
 
 def _panel(
@@ -100,31 +97,18 @@ def _panel(
     limits = (min(values.values()) / _BEYOND, max(values.values()) * _BEYOND)
     ticks = nice_log_ticks(*limits)
     names = [f"{tick:g}" if tick < 1000 else whole(tick) for tick in ticks]
-    return line_panel(
-        analysis,
-        LinePanel(
-            title="",
-            workload=next(iter(values)).task.workload,
-            lines={platform: lines[platform] for platform in analysis.platforms if platform in lines},
-            across=_across([*values], size[0], last=last),
-            upright=axis(
-                limits,
-                f"{upright.title}, {unit}",
-                scale={"type": "log"},
-                ticks=ticks,
-                names=names,
-                extent=labels_room(width),
-            ),
-            limits=limits,
-            size=size,
-        ),
-    )
+    title, extent = f"{upright.title}, {unit}", labels_room(width)
+    up = axis(limits, title, scale={"type": "log"}, ticks=ticks, names=names, extent=extent)
+    across = _across([*values], size[0], last=last)
+    in_order = {platform: lines[platform] for platform in analysis.platforms if platform in lines}
+    workload = next(iter(values)).task.workload
+    return line_panel(analysis, LinePanel("", workload, in_order, across, up, limits=limits, size=size))
 
 
 def _across(rows: Sequence[ScaleRow], width: float, *, last: bool) -> Specification:
     """The numbers of guests, named where there is room."""
     numbers = sorted({row.point.guests for row in rows})
-    names = where_room([str(number) for number in numbers], [math.log(number) for number in numbers], width)
+    names = where_room(list(map(str, numbers)), list(map(math.log, numbers)), width)
     title = "guests at once" if last else None
     return axis((numbers[0], numbers[-1]), title, scale={"type": "log"}, ticks=numbers, names=names)
 

@@ -7,7 +7,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.headline import host_line, observer_line
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, comparison_cell, reasons
+from virtoll.report.rows import Shown, TableRow, comparison_cell, factor, matrix, or_dash, platforms_of
 from virtoll.report.terminal import beginning, matrices, text
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis
@@ -24,11 +24,10 @@ def scale_values(source: ReportInput) -> dict[str, Any] | None:
     at_once = analysis.at_once
     if not at_once.points:
         return None
-    measured = {row.platform for row in at_once.rows}
-    platforms = [platform for platform in analysis.platforms if platform in measured]
+    platforms = platforms_of(analysis, at_once.rows)
     return {
         "platforms": platforms,
-        "matrices": [_matrix_and_reasons(analysis, task, platforms) for task in at_once.tasks],
+        "matrices": [matrix(task.label, _matrix(analysis, task, platforms), platforms) for task in at_once.tasks],
         "rows": [_row(analysis, row) for row in at_once.rows if row.task.metric.primary],
         "groups": [_group_row(analysis, row) for row in at_once.groups],
         "family": at_once.family,
@@ -47,13 +46,6 @@ def control_line(analysis: Analysis) -> str:
     return line or "There is no A/A control: the host was not compared with itself."
 
 
-def _matrix_and_reasons(
-    analysis: Analysis, task: Task, platforms: list[str]
-) -> tuple[str, list[TableRow], list[tuple[str, str, str]]]:
-    rows = _matrix(analysis, task, platforms)
-    return task.label, rows, reasons(rows, platforms)
-
-
 def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableRow]:
     """One task: a line for each number of guests; the baseline's value of one guest, and the others against it."""
     at_once, baseline = analysis.at_once, analysis.data.manifest.baseline
@@ -64,27 +56,27 @@ def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableR
             return comparison_cell(comparison)
         row = at_once.row(platform, task, point)
         note = "one guest" if platform == baseline else ""
-        return Shown("–") if row is None else Shown(units.value(row.each, task.metric.unit), note, kind="value")
+        return or_dash(row, lambda there: units.value(there.each, task.metric.unit), note, kind="value")
 
     points = [point for point in at_once.points if any(at_once.row(label, task, point) for label in platforms)]
     return [TableRow(at_once.words(point), tuple(cell(label, point) for label in platforms)) for point in points]
 
 
 def _row(analysis: Analysis, row: ScaleRow) -> TableRow:
-    task = row.task
+    several = row.point.guests > 1
     return TableRow(
         row.platform,
         (
-            Shown(task.work, kind="text"),
+            Shown(row.task.work, kind="text"),
             Shown(analysis.at_once.words(row.point), kind="text"),
             Shown(together_words(row)),
-            Shown("–" if row.speedup is None else f"{units.significant(row.speedup)} ×"),
-            Shown(units.value(row.each, task.metric.unit)),
-            Shown("–" if row.jain is None else units.significant(row.jain)),
-            Shown("–" if row.point.guests == 1 or row.slowest is None else f"{units.significant(row.slowest)} ×"),
-            Shown("–" if row.finished_ns is None else units.nanoseconds(row.finished_ns)),
-            Shown("–" if row.skew is None or row.point.guests == 1 else units.percent(row.skew)),
-            Shown("–" if row.cpu_ns is None else units.nanoseconds(row.cpu_ns)),
+            or_dash(row.speedup, factor),
+            Shown(units.value(row.each, row.task.metric.unit)),
+            or_dash(row.jain, units.significant),
+            or_dash(row.slowest if several else None, factor),
+            or_dash(row.finished_ns, units.nanoseconds),
+            or_dash(row.skew if several else None, units.percent),
+            or_dash(row.cpu_ns, units.nanoseconds),
             Shown(str(row.trials)),
         ),
     )
@@ -98,26 +90,21 @@ def together_words(row: ScaleRow) -> str:
 
 
 def _group_row(analysis: Analysis, row: GroupRow) -> TableRow:
-    def time(value: float | None) -> Shown:
-        return Shown("–") if value is None else Shown(units.nanoseconds(value))
-
-    def memory(value: float | None) -> Shown:
-        return Shown("–") if value is None else Shown(units.size(round(value)) if value >= 0 else "none")
-
     failed = f"{row.failed} failed" if row.failed else ""
     return TableRow(
         row.platform,
         (
             Shown(analysis.at_once.words(row.point), kind="text"),
             Shown(units.size(row.point.memory_bytes)),
-            time(row.first_ns),
-            time(row.last_ns),
-            time(row.up_ns),
-            memory(row.held_bytes),
-            memory(row.taken_bytes),
+            *(or_dash(time, units.nanoseconds) for time in (row.first_ns, row.last_ns, row.up_ns)),
+            *(or_dash(memory, _memory) for memory in (row.held_bytes, row.taken_bytes)),
             Shown(str(row.starts), failed),
         ),
     )
+
+
+def _memory(value: float) -> str:
+    return units.size(round(value)) if value >= 0 else "none"
 
 
 def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) -> "list[RenderableType]":
@@ -130,8 +117,7 @@ def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ())
     for task in at_once.tasks:
         if not task.metric.primary:
             continue
-        measured = {row.platform for row in at_once.rows if row.task == task}
-        platforms = [platform for platform in analysis.platforms if platform in measured]
+        platforms = platforms_of(analysis, (row for row in at_once.rows if row.task == task))
         rows = []
         for point in at_once.points:
             scale_rows = [at_once.row(platform, task, point) for platform in platforms]

@@ -1,11 +1,13 @@
 """The same work in guests with more and more virtual CPUs (Suresh and Kannan 2014, Figure 3): value and CPU time."""
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import legends
 from virtoll.report.figures.base import FigureSpec, blocks_text, drawn_in_a_column
 from virtoll.report.figures.lines import LinePanel, LinePoint, axis, labels_room, line_panel, side_by_side, upright_room
 from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.style import COUNTS, Specification, Width, pixels
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests_at_once import ScaleRow
 from virtoll.stats.values import Task
@@ -16,10 +18,8 @@ _ABOVE = 1.1  # times the largest value
 
 def _panels(analysis: Analysis) -> dict[tuple[Task, int], list[ScaleRow]]:
     """Each task and number of guests that was measured with two numbers of virtual CPUs or more, and its rows."""
-    groups: dict[tuple[Task, int], list[ScaleRow]] = {}
-    for row in analysis.at_once.rows:
-        if row.task.metric.primary:
-            groups.setdefault((row.task, row.point.guests), []).append(row)
+    primary = (row for row in analysis.at_once.rows if row.task.metric.primary)
+    groups = grouped(primary, lambda row: (row.task, row.point.guests))
     return {key: rows for key, rows in groups.items() if len({row.point.vcpus for row in rows}) > 1}
 
 
@@ -36,8 +36,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         beside = [_panel(analysis, values, named, width, size) for values, named in shown]
         title = task.label if guests == 1 else f"{task.label}, {rows[0].point.label}"
         drawn.append(side_by_side(title, beside, width))
-    seen = {row.platform for rows in panels.values() for row in rows}
-    platforms = [platform for platform in analysis.platforms if platform in seen]
+    platforms = platforms_of(analysis, (row for rows in panels.values() for row in rows))
     entries = [*legends.platforms(analysis, platforms), *legends.of_caveats(analysis, platforms)]
     return figure([*drawn, *legends.legend(width, entries, left)])
 
@@ -55,23 +54,15 @@ def _panel(
     limits = (0.0, _ABOVE * max(values.values()) / scale)
     upright = axis(limits, f"{title}, {shown_unit}", extent=labels_room(width))
     upright["axis"] |= COUNTS | {"tickCount": 6}
-    return line_panel(
-        analysis,
-        LinePanel(
-            title="",
-            workload=next(iter(values)).task.workload,
-            lines={platform: lines[platform] for platform in analysis.platforms if platform in lines},
-            across=axis((vcpus[0], vcpus[-1]), "virtual CPUs of a guest", ticks=vcpus, names=list(map(str, vcpus))),
-            upright=upright,
-            limits=limits,
-            size=size,
-        ),
-    )
+    across = axis((vcpus[0], vcpus[-1]), "virtual CPUs of a guest", ticks=vcpus, names=list(map(str, vcpus)))
+    in_order = {platform: lines[platform] for platform in analysis.platforms if platform in lines}
+    workload = next(iter(values)).task.workload
+    return line_panel(analysis, LinePanel("", workload, in_order, across, upright, limits=limits, size=size))
 
 
 def _words(row: ScaleRow) -> str:
     """'1 guest with 2 virtual CPUs, a build: one guest 6.10 s, CPU time of a guest 3.10 s, medians over 6 trials'."""
-    cpus = "1 virtual CPU" if row.point.vcpus == 1 else f"{row.point.vcpus} virtual CPUs"
+    cpus = words.counted(row.point.vcpus, "virtual CPU")
     each = "" if row.point.guests == 1 else " each"
     cpu = "" if row.cpu_ns is None else f", CPU time of a guest {units.nanoseconds(row.cpu_ns)}"
     over = f"median{'s' if cpu else ''} over {row.trials} trial{'s' if row.trials > 1 else ''}"

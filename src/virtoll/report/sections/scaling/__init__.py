@@ -1,17 +1,13 @@
 """How rates go with routes in the table, and with guests side by side: a part of the packet path."""
 
-from typing import Final
-
 from virtoll.report.section import Section
 from virtoll.report.sections.scaling.figure import RATES
 from virtoll.report.sections.scaling.page import scaling_values
 from virtoll.report.sections.scaling.tables import SIZES
 
-SCALING: Final = Section(
+SCALING = Section(
     "scaling",
-    "Routing tables, and guests side by side",
     scaling_values,
     tables=(SIZES,),
     figures={"scaling": RATES},
-    within="forwarding",
 )

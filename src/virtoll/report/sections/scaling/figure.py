@@ -4,11 +4,13 @@ import statistics
 from collections.abc import Sequence
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import legends
-from virtoll.report.figures.base import FigureSpec, blocks_count, blocks_text
+from virtoll.report.figures.base import FigureSpec, blocks_text
 from virtoll.report.figures.lines import LinePanel, LinePoint, axis, line_panel
 from virtoll.report.figures.marks import figure, panel_width, panels, text_width
 from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, nice_log_ticks, pixels, whole
+from virtoll.report.rows import grouped, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.scaling import FACTORS, Scaling, Step
 
@@ -25,17 +27,14 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     drawn = []
     for scalings in _rows(analysis.scalings):
         drawn += [_panel(analysis, scalings, size, share=share) for share in (False, True)]
-    seen = {scaling.platform for scaling in analysis.scalings}
-    shown = [platform for platform in analysis.platforms if platform in seen]
+    shown = platforms_of(analysis, analysis.scalings)
     entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
     return figure([panels(drawn, 2), *legends.legend(width, entries, left)])
 
 
 def _rows(scalings: Sequence[Scaling]) -> list[list[Scaling]]:
     """By factor, in the order of `FACTORS`, and then by what else was asked."""
-    rows: dict[tuple[str, str], list[Scaling]] = {}
-    for scaling in scalings:
-        rows.setdefault((scaling.factor, scaling.others), []).append(scaling)
+    rows = grouped(scalings, lambda scaling: (scaling.factor, scaling.others))
     order = list(FACTORS)
     return [rows[key] for key in sorted(rows, key=lambda key: order.index(key[0]))]
 
@@ -60,10 +59,10 @@ def _point(row: Scaling, step: Step, *, share: bool) -> LinePoint:
     if not values:
         return LinePoint(step.size, None)
     unit = "% of the smallest size" if share else "frames/s"
-    middle, blocks = statistics.median(values), blocks_count(len(values))
-    words = f", {row.words}" if row.words else ""
+    middle, blocks = statistics.median(values), words.counted(len(values), "block")
+    others = f", {row.words}" if row.words else ""
     ends = units.between(values[0], values[-1], unit)
-    text = f"{FACTORS[row.factor]}: {step.size}{words}; median {units.value(middle, unit)}, blocks {ends}, {blocks}"
+    text = f"{FACTORS[row.factor]}: {step.size}{others}; median {units.value(middle, unit)}, blocks {ends}, {blocks}"
     return LinePoint(step.size, middle, values[0], values[-1], text)
 
 

@@ -5,10 +5,8 @@ from typing import Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import UNKNOWN, Shown, TableRow, known
 from virtoll.stats.scaling import FACTORS, Scaling, Step
-
-_UNKNOWN = Shown("–", kind="missing")
 
 
 def scaling_values(source: ReportInput) -> dict[str, Any]:
@@ -23,14 +21,10 @@ def scaling_values(source: ReportInput) -> dict[str, Any]:
 
 
 def _row(scaling: Scaling, step: Step) -> TableRow:
-    last: tuple[Shown, ...]
-    if step.factor == "routes":
-        last = (_UNKNOWN if step.median_load_ns is None else Shown(units.nanoseconds(step.median_load_ns)),)
-    else:
-        last = (
-            Shown(", ".join(map(units.count, step.shares))) if step.shares else _UNKNOWN,
-            Shown(f"{step.jain:.4f}") if step.jain is not None else _UNKNOWN,
-        )
+    last = [known(step.median_load_ns, units.nanoseconds)]
+    if step.factor != "routes":
+        shares = Shown(", ".join(map(units.count, step.shares))) if step.shares else UNKNOWN
+        last = [shares, known(step.jain, "{:.4f}".format)]
     return TableRow(
         scaling.platform,
         (
@@ -44,6 +38,6 @@ def _row(scaling: Scaling, step: Step) -> TableRow:
 
 def _ratio(step: Step) -> Shown:
     if step.ratio is None:
-        return _UNKNOWN
+        return UNKNOWN
     low, high = min(step.ratios), max(step.ratios)
     return Shown(units.percent_estimate(step.ratio), f"{words.between(low, high)}, n = {len(step.ratios)}")

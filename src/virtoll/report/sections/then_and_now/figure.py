@@ -3,17 +3,28 @@
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from virtoll.claims.then_and_now import Beside, Now
 from virtoll.reference.published import Study
 from virtoll.report.figures import legends, markers
-from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text, drawn_always
+from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text
 from virtoll.report.figures.caveats import SIGN
 from virtoll.report.figures.lines import axis
-from virtoll.report.figures.marks import SAID, figure, labels_of, layer, number, panels, rule_through, text_width
+from virtoll.report.figures.marks import (
+    SAID,
+    figure,
+    flags,
+    labels_of,
+    layer,
+    number,
+    of_styles,
+    panels,
+    rule_through,
+    text_width,
+)
 from virtoll.report.figures.style import (
     INK,
     MUTED,
@@ -26,6 +37,7 @@ from virtoll.report.figures.style import (
     platform_styles,
 )
 from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import grouped
 from virtoll.report.sections.then_and_now.page import place, said_now, said_then
 from virtoll.stats.analysis import Analysis
 
@@ -46,11 +58,6 @@ class _Look:
     limits: tuple[float, float]
     across: float
 
-    def by_platform(self, values: Iterable[str]) -> Specification:
-        """A channel's definition, a value for each platform; it has no legend of Vega-Lite's."""
-        scale = {"domain": list(self.styles), "range": list(values)}
-        return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
-
 
 def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
     """One figure for each paper of which at least two numbers have a share and something beside it."""
@@ -64,7 +71,6 @@ def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
                 f"{TITLE}: {_short(study)}",
                 partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
-                drawn_always,
             )
     return figures
 
@@ -79,10 +85,8 @@ def groups_of(rows: Iterable[Beside]) -> list[Group]:
 
     Only numbers with a share; none if there are too few for a figure.
     """
-    by_source: dict[str, list[Beside]] = {}
-    for row in rows:
-        if row.question.then.low:
-            by_source.setdefault(row.question.source, []).append(row)
+    with_share = (row for row in rows if row.question.then.low)
+    by_source = grouped(with_share, lambda row: row.question.source)
     if sum(map(len, by_source.values())) < _LEAST_ROWS:
         return []
     left, kept = _MOST_ROWS, {}
@@ -140,7 +144,7 @@ def _panel(look: _Look, source: str, rows: Sequence[Beside], *, last: bool) -> S
         "ticks": False,
         "domain": False,
         "labelPadding": 6,
-        "labelExpr": labels_of([_name(row) for row in rows]),
+        "labelExpr": labels_of(list(map(_name, rows))),
     }
     data = [datum for line, row in enumerate(rows) for datum in _data(row, line)]
     return {
@@ -156,8 +160,7 @@ def _layers(
     look: _Look, across: Specification, upright: Specification, data: Sequence[Mapping[str, Any]]
 ) -> list[Specification]:
     y: Specification = {"y": {"field": "place", **upright}}
-    paint = look.by_platform(style.paint for style in look.styles.values())
-    shape = look.by_platform(markers.shape(style.marker) for style in look.styles.values())
+    paint, shape = of_styles(look.styles), of_styles(look.styles, "shape")
     ring: Specification = {"type": "point", "size": markers.area(4.6), "fill": PAPER, "stroke": INK, "strokeWidth": 1.2}
     point: Specification = {"type": "point", "size": markers.area(4.2), "strokeWidth": 0}
     cross: Specification = {"type": "point", "shape": markers.CROSS, "size": markers.area(4), "stroke": INK}
@@ -208,7 +211,7 @@ def _data(row: Beside, line: int) -> Iterator[Specification]:
         if interval is not None:
             made |= {"from": number(100 * low), "to": number(100 * high), "low": number(100 * interval.low)}
             made |= {"high": number(100 * interval.high)} if math.isfinite(interval.high) else {}
-        yield made | ({"caveat": True} if now.ratio.functional else {})
+        yield made | flags(caveat=now.ratio.functional)
 
 
 def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
@@ -216,19 +219,12 @@ def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
     marked = {now.ratio.platform: now.ratio.caveat for now in nows if now.ratio.caveat}
     standings = {now.ratio.platform: now.standing.short for now in nows}
     entries = [legends.Entry("then: the paper", shape="circle", fill=PAPER, stroke=INK, points=4.6)]
-    for label in (label for label in look.styles if label in standings):
-        style = look.styles[label]
-        name = ", ".join(filter(None, (f"{label} {SIGN}" if label in marked else label, standings[label])))
-        shape = markers.shape(style.marker)
-        entries.append(
-            legends.Entry(
-                f"now: {name}", platform=label, line=style.paint, shape=shape, fill=style.paint, stroke=style.paint
-            )
-        )
-    caveats = dict.fromkeys(marked.values())
-    return entries + [
-        legends.Entry(f"{SIGN} ×  {caveat}", shape=markers.BOX, fill=PAPER, stroke=INK) for caveat in caveats
-    ]
+    for label, style in look.styles.items():
+        if label in standings:
+            name = ", ".join(filter(None, (f"{label} {SIGN}" if label in marked else label, standings[label])))
+            entries.append(replace(legends.of_style(f"now: {name}", label, style), dash=(1, 0)))
+    sign = legends.Entry("", shape=markers.BOX, fill=PAPER, stroke=INK)
+    return entries + [replace(sign, label=f"{SIGN} ×  {caveat}") for caveat in dict.fromkeys(marked.values())]
 
 
 def of_run(

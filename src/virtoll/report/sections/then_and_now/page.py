@@ -148,7 +148,8 @@ def _now(ratio: Ratio) -> Shown:
     ends = words.ends(interval.low, interval.high) if interval is not None else "one block" if single else ""
     but = "functional only" if ratio.functional else "" if single else ratio.reason
     times = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
-    kind = "caveat" if ratio.functional else "slower" if "slower" in times else "faster" if "faster" in times else ""
+    directions = [direction for direction in ("slower", "faster") if direction in times]
+    kind = "caveat" if ratio.functional else "".join(directions)
     small = ", ".join(filter(None, (against, ends)))
     return Shown(words.share(ratio.estimate, interval), small, kind, ratio.reason, but, words=times)
 

@@ -7,7 +7,6 @@ from typing import Final
 from virtoll.claims.published_rows import Question
 from virtoll.claims.then_and_now import Beside, Correspondence
 from virtoll.reference.published import Study
-from virtoll.report.report_input import ReportInput
 from virtoll.report.sections.then_and_now.page import printed_words
 from virtoll.report.table import Table, number, shared, text
 from virtoll.stats.ratios import Ratio
@@ -30,10 +29,6 @@ def answers_of(rows: Iterable[Beside]) -> Iterator[Answer]:
             yield Answer(beside.study, beside.question, now.standing, now.ratio)
 
 
-def _answers(source: ReportInput) -> Iterable[Answer] | None:
-    return answers_of(source.beside.rows) if source.beside.rows else None
-
-
 def _printed(answer: Answer) -> str | None:
     return "; ".join(printed_words(*pair) for pair in answer.question.then.values) or None
 
@@ -41,7 +36,7 @@ def _printed(answer: Answer) -> str | None:
 ANSWERS: Final = Table[Answer](
     "then_and_now",
     "a number that a paper prints, and a platform of the run beside it",
-    _answers,
+    lambda source: answers_of(source.beside.rows),
     (
         shared("paper", lambda answer: answer.study.name),
         shared("source", lambda answer: answer.question.source),
@@ -96,4 +91,5 @@ ANSWERS: Final = Table[Answer](
         shared("reason", lambda answer: answer.ratio.reason or None),
         shared("caveat", lambda answer: answer.ratio.caveat),
     ),
+    optional=True,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from virtoll import units
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import UNKNOWN, Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, known
 from virtoll.stats.conditional_throughput import PERCENTILES, DelayBelow, ThroughputRow, delays_below
 
 
@@ -17,8 +17,8 @@ def throughput_values(source: ReportInput) -> dict[str, Any] | None:
     if not analysis.searches:
         return None
     return {
-        "rows": [_row(row) for row in analysis.searches],
-        "delays": [_delay_row(delay) for delay in delays_below(analysis.tasks, analysis.data.trials)],
+        "rows": list(map(_row, analysis.searches)),
+        "delays": list(map(_delay_row, delays_below(analysis.tasks, analysis.data.trials))),
         "percentiles": [f"p{share * 100:g}" for share in PERCENTILES],
     }
 
@@ -43,7 +43,7 @@ def _row(row: ThroughputRow) -> TableRow:
 
 
 def _rate(rate: float | None, before: str = "") -> Shown:
-    return UNKNOWN if rate is None else Shown(before + units.count(rate))
+    return known(rate, lambda there: before + units.count(there))
 
 
 def _delay_row(row: DelayBelow) -> TableRow:
