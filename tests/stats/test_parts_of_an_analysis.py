@@ -28,7 +28,7 @@ from virtoll.runfolder.campaign_records import MergedRecord
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import CpuSpan, Forwarding, HostCpu
-from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
+from virtoll.runfolder.overhead_records import Overhead, OverheadReading, OverheadSpan
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.traffic_records import Cpu, Point, ProcessorIdle
@@ -190,27 +190,27 @@ def test_facts_that_are_not_as_the_baselines_are_told() -> None:
 
 
 def test_the_instruments_use_is_of_all_trials_with_and_without_counters() -> None:
-    def cost(share: int, *, counters: bool) -> ObserverCost:
-        first, last = (ObserverReading(moment, used, 0, {}) for moment, used in ((0, 0), (100, share)))
-        return ObserverCost(counters, Observed(first, last), (Observed(first, last),))
+    def cost(share: int, *, counters: bool) -> Overhead:
+        first, last = (OverheadReading(moment, used, 0, {}) for moment, used in ((0, 0), (100, share)))
+        return Overhead(counters, OverheadSpan(first, last), (OverheadSpan(first, last),))
 
     def observed(one: TrialRecord) -> TrialRecord:
-        return one.replace(observer=cost(5, counters=True) if one.platform == "native" else cost(3, counters=False))
+        return one.replace(overhead=cost(5, counters=True) if one.platform == "native" else cost(3, counters=False))
 
     found = analyse(trials(observed))
-    assert found.observer is not None
-    assert found.observer_uncounted is not None
-    assert (found.observer.trials, found.observer.share) == (6, 0.05)
-    assert (found.observer_uncounted.trials, found.observer_uncounted.share) == (12, 0.03)
+    assert found.overhead is not None
+    assert found.overhead_uncounted is not None
+    assert (found.overhead.trials, found.overhead.share) == (6, 0.05)
+    assert (found.overhead_uncounted.trials, found.overhead_uncounted.share) == (12, 0.03)
     twin = platforms("netns", platform="native", counters=False, parameters=data().manifest.platforms[1].parameters)
-    effects = analyse(twin).observer_effects
+    effects = analyse(twin).overhead_effects
     assert [(one.platform, one.comparison.platform) for one in effects] == [("native", "netns")] * 2
     assert effects[0].comparison.share in [pytest.approx(one, rel=0.03) for one in (1 / 1.3, 0.8)]
 
 
 def test_what_a_run_has_not_is_empty() -> None:
     plain = analyse(data())
-    assert (plain.observer, plain.observer_uncounted, plain.observer_effects) == (None, None, ())
+    assert (plain.overhead, plain.overhead_uncounted, plain.overhead_effects) == (None, None, ())
     assert (plain.host_cpu, plain.consolidations, plain.routers_beside) == ((), (), ())
     assert plain.across_hosts.hosts == ()
     assert (plain.searches, plain.over_parameters) == ((), ())

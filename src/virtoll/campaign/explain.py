@@ -20,7 +20,7 @@ from virtoll.campaign import manifest
 from virtoll.campaign.fleet import Fleet
 from virtoll.campaign.live_guest import LiveGuest
 from virtoll.campaign.neighbours import Neighbours
-from virtoll.campaign.observer import Observer
+from virtoll.campaign.overhead import OverheadMeter
 from virtoll.campaign.pipeline import fleet_of, measured, open_session_for, probe_all
 from virtoll.campaign.preview import estimate
 from virtoll.campaign.progress import Progress
@@ -38,7 +38,7 @@ from virtoll.host.observe.host_proc import host_proc
 from virtoll.lab import interrupts
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.explain_records import CounterSpan, ObservedTrial
-from virtoll.runfolder.observer_records import ObserverReading
+from virtoll.runfolder.overhead_records import OverheadReading
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import remove_sums, write_sums
@@ -148,7 +148,7 @@ def _observe(
     plan = replace(todo, trials=tuple(able))
     progress.begin(len(todo.trials) - len(able), len(todo.trials), estimate(plan))
     sizes, neighbours = JobSizes(experiment, folder, session, progress), Neighbours(session, folder, progress)
-    session.observer = watcher = Watcher(session.observer.agents)
+    session.overhead = watcher = Watcher(session.overhead.agents)
     for batch in plan.batches():
         since_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_PER_SECOND)
         with fleet_of(experiment, batch, folder, session, progress) as fleet:
@@ -164,7 +164,7 @@ def _observe(
 
 
 @dataclass
-class Watcher(Observer):
+class Watcher(OverheadMeter):
     """Reads the observers' counters around each request whose answer is measured; ``spans``: of the last trial."""
 
     spans: list[CounterSpan] = field(default_factory=list)
@@ -176,7 +176,7 @@ class Watcher(Observer):
         with observing(guest) as self._observation:
             yield self._observation
 
-    def begin(self) -> ObserverReading:
+    def begin(self) -> OverheadReading:
         """A trial begins: what was counted before belongs to another, or to what comes before it."""
         self.spans.clear()
         return super().begin()

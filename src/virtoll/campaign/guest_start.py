@@ -22,7 +22,7 @@ from virtoll.campaign.guest_check import compare, compare_pre_provisioned
 from virtoll.campaign.guest_pool import GuestPool, end_guest
 from virtoll.campaign.guest_request import GuestRequests
 from virtoll.campaign.live_guest import LiveGuest, Placement, Slot
-from virtoll.campaign.observer import Observer
+from virtoll.campaign.overhead import OverheadMeter
 from virtoll.errors import GuestError, LabError
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.host.guest_usage import read_footprint
@@ -51,7 +51,7 @@ class GuestStarts:
     boots: Counter[tuple[str, int]]
     requests: GuestRequests
     pool: GuestPool
-    observer: Observer = field(default_factory=Observer)
+    overhead: OverheadMeter = field(default_factory=OverheadMeter)
 
     def start(self, choice: PlatformChoice, site: Site, slot: Slot) -> LiveGuest:
         """Start a guest, measure what it is, park it, and write its boot record; ``GuestError`` if that fails."""
@@ -185,7 +185,7 @@ class GuestStarts:
         link = network.marks
         for each in network.links:
             await_path(guest.peer if _is_near(each) else wire.at(each.role, each.place), each)
-        name, measuring = names[link.guest_mac] if link else "", self.observer.measuring
+        name, measuring = names[link.guest_mac] if link else "", self.overhead.measuring
         timekeeper = Timekeeper(guest.agent, guest.peer, link, name, identifier, measuring=measuring)
         sink_hosts = (wire.of_sink or (wire.sink,)) if len(wire.agents) > 1 else ()
         return timekeeper, HopReader(

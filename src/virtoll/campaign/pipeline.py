@@ -37,7 +37,7 @@ from virtoll.lab import interrupts
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.base import Probe
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
-from virtoll.runfolder.observer_records import ObserverReading
+from virtoll.runfolder.overhead_records import OverheadReading
 from virtoll.runfolder.records import LookRecord, Status, TrialRecord
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
@@ -226,7 +226,7 @@ def fleet_of(
         boots=session.boots,
         requests=GuestRequests(experiment, session.pinning),
         pool=GuestPool(progress),
-        observer=session.observer,
+        overhead=session.overhead,
     )
     return Fleet(experiment, batch, session.site_of, starts)
 
@@ -246,12 +246,12 @@ def measured(trial: Trial, fleet: Fleet, session: RunSession, sizes: JobSizes, n
 
 @dataclass
 class _Attempt:
-    """What became of a trial so far; ``observer``: what the instrument had used before it."""
+    """What became of a trial so far; ``overhead``: what the instrument had used before it."""
 
     trial: Trial
     session: RunSession
     started_ns: int
-    observer: ObserverReading
+    overhead: OverheadReading
     status: Status = "ok"
     reason: str | None = None
     boot: str | None = None
@@ -284,7 +284,7 @@ class _Attempt:
             started_realtime_ns=self.started_ns,
             ended_realtime_ns=time.time_ns(),
             evidence=self.evidence,
-            observer=self.session.observer.cost_since(self.observer, counters=self.trial.platform.counters),
+            overhead=self.session.overhead.cost_since(self.overhead, counters=self.trial.platform.counters),
         )
 
 
@@ -296,7 +296,7 @@ def _measure_trial(
 
     started_ns = time.time_ns()
     repeats = sizes.repeats(trial, fleet)
-    attempt = _Attempt(trial, session, started_ns, session.observer.begin())
+    attempt = _Attempt(trial, session, started_ns, session.overhead.begin())
     try:
         _measure_guests(attempt, fleet, neighbours, repeats)
     except NeighbourFailed as error:
@@ -359,7 +359,7 @@ def _skip_absent(attempt: _Attempt, fleet: Fleet) -> None:
 
 def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: RunSession) -> TrialRecord:
     """The record of a trial of several guests at once."""
-    attempt = _Attempt(trial, session, time.time_ns(), session.observer.begin())
+    attempt = _Attempt(trial, session, time.time_ns(), session.overhead.begin())
     outcome = scale.Outcome()
     guests = fleet.group(trial.platform, point)
     try:
@@ -368,7 +368,7 @@ def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: Run
         else:
             attempt.boot = guests[0].boot
             outcome = scale.measure_at_once(trial, point, guests, session)
-            session.observer.join()
+            session.overhead.join()
             attempt.doubt(outcome.problem)
     except AgentError as error:  # the guests are well, and go on with other trials
         attempt.skip(str(error))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from virtoll.agent.client import Caller
-from virtoll.campaign.observer import Observer
+from virtoll.campaign.overhead import OverheadMeter
 from virtoll.campaign.peer import far_programs, lab_agent, load_peer, network_peer, peer_programs
 from virtoll.campaign.pinning import LoadCpus, Pinning
 from virtoll.campaign.progress import Progress
@@ -61,7 +61,7 @@ class RunSession:
     """What all guests of a run stand on: this machine's site (a model's for models alone), pinning, frames' tags.
 
     ``attempts`` counts the records of each trial,
-    ``boots`` the starts of each platform in each block, over all sessions of the run. ``observer`` reads
+    ``boots`` the starts of each platform in each block, over all sessions of the run. ``overhead`` reads
     what the controller and the agents of this machine use. ``load_peer``: the agent that sends to guests beside the
     measured one, on ``load_cpus``; None where there are none, or models alone.
     """
@@ -73,7 +73,7 @@ class RunSession:
     sites: Sites | None = None
     attempts: Counter[int] = field(default_factory=Counter)
     boots: Counter[tuple[str, int]] = field(default_factory=Counter)
-    observer: Observer = field(default_factory=Observer)
+    overhead: OverheadMeter = field(default_factory=OverheadMeter)
     load_peer: Caller | None = None
     load_cpus: LoadCpus = field(default_factory=LoadCpus)
 
@@ -156,9 +156,9 @@ def open_run_session(
             programs = stack.enter_context(far_programs(testbed, lab, made))
         site = Site(lab, made, peer, network, counters, far, programs=programs, programs_volume=volume)
         stack.callback(site.shared.close)
-        observer = Observer({"peer": network.peer_pid, "counters": counters_pid})
+        overhead = OverheadMeter({"peer": network.peer_pid, "counters": counters_pid})
         sites = Sites(site, lab, network, testbed, stack)
-        session = RunSession(site, pinning, itertools.count(1), commands, sites, observer=observer)
+        session = RunSession(site, pinning, itertools.count(1), commands, sites, overhead=overhead)
         if traffic_beside:
             session.load_cpus = pinning.of_load(pinning.beside("apart", len(pinning.guest_cpus)) or ())
             session.load_peer = stack.enter_context(load_peer(lab, made, network))

@@ -169,24 +169,24 @@ def unlike_line(analysis: Analysis) -> str:
     return f"Not equal to {baseline} although it should be ({differences}): that is part of its results."
 
 
-def observer_line(analysis: Analysis) -> str:
+def overhead_line(analysis: Analysis) -> str:
     """What the instrument itself cost, and what its counters changed; empty where it was not read."""
-    use = analysis.observer or analysis.observer_uncounted
+    use = analysis.overhead or analysis.overhead_uncounted
     if use is None:
         return ""
     agents = "" if use.agents_share is None else f", its agents {units.percent(use.agents_share)}"
     line = (
-        f"Observer: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
+        f"OverheadMeter: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
         f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} longer "
         f"than what it measured (at most {units.nanoseconds(use.largest_besides_ns)})."
     )
-    other = analysis.observer_uncounted
-    if other is not None and analysis.observer is not None:
+    other = analysis.overhead_uncounted
+    if other is not None and analysis.overhead is not None:
         line += f" Without counters {units.percent(other.share)} and {units.nanoseconds(other.besides_ns)}."
     effects = [
         f"{effect.platform} {effect.comparison.task.label} "
         f"{words.share_and_interval(effect.comparison.share, effect.comparison.interval)}"
-        for effect in analysis.observer_effects
+        for effect in analysis.overhead_effects
         if effect.comparison.share is not None
     ]
     return f"{line} Performance without counters, of that with them: {', '.join(effects)}." if effects else line

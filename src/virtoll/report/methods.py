@@ -258,7 +258,7 @@ def _instrument(analysis: Analysis) -> Iterator[str]:
     agent = manifest.agent or {}
     if agent.get("version"):
         yield f"Its agent in each guest was version {agent['version']}, build {agent.get('build')}."
-    use = analysis.observer
+    use = analysis.overhead
     if use is not None:
         yield f"Its controller used {units.percent(use.share)} of a CPU while a guest was measured (median of trials)."
     yield f"The experiment was {manifest.experiment.get('name')}, the run {manifest.run}."

@@ -41,7 +41,7 @@ _OF_ANALYSIS: Final[tuple[Callable[[Analysis], Any], ...]] = (
     headline.family_line,
     headline.host_line,
     headline.host_words,
-    headline.observer_line,
+    headline.overhead_line,
     headline.order_line,
     headline.platform_words,
     headline.states_line,

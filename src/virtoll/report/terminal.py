@@ -32,7 +32,7 @@ _BEFORE_CONTROL = (
     headline.bound_line,
     headline.unlike_line,
 )
-_AFTER_CONTROL = (headline.detectable_line, headline.family_line, headline.host_line, headline.observer_line)
+_AFTER_CONTROL = (headline.detectable_line, headline.family_line, headline.host_line, headline.overhead_line)
 
 
 def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) -> "list[RenderableType]":

@@ -38,8 +38,8 @@ from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
-from virtoll.stats.observer import ObserverEffect, ObserverUse, observer_effects, observer_uses
 from virtoll.stats.over_parameters import OverParameter, over_parameters
+from virtoll.stats.overhead import OverheadEffect, OverheadUse, overhead_effects, overhead_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
 from virtoll.stats.routers_beside import RouterBeside, routers_beside
 from virtoll.stats.run_data import (
@@ -257,20 +257,20 @@ class Analysis:
         return {label: names for label, names in facts.items() if names}
 
     @cached_property
-    def observer(self) -> ObserverUse | None:
+    def overhead(self) -> OverheadUse | None:
         """What the instrument used, with counters; None: not read."""
-        return observer_uses([*self.data.trials, *self.data.at_once])
+        return overhead_uses([*self.data.trials, *self.data.at_once])
 
     @cached_property
-    def observer_uncounted(self) -> ObserverUse | None:
+    def overhead_uncounted(self) -> OverheadUse | None:
         """What the instrument used, without counters; None: not read."""
-        return observer_uses([*self.data.trials, *self.data.at_once], counters=False)
+        return overhead_uses([*self.data.trials, *self.data.at_once], counters=False)
 
     @cached_property
-    def observer_effects(self) -> tuple[ObserverEffect, ...]:
+    def overhead_effects(self) -> tuple[OverheadEffect, ...]:
         """What counters change."""
         host = host_values(self.data.manifest.baseline, self.observations, host_labels(self.data, self.caveats))
-        return observer_effects(self.data.manifest, self.tasks, self.observations, host, self.rules)
+        return overhead_effects(self.data.manifest, self.tasks, self.observations, host, self.rules)
 
     @cached_property
     def paper(self) -> PaperTable:

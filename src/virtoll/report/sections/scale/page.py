@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtoll import units
 from virtoll.report import words
-from virtoll.report.headline import host_line, observer_line
+from virtoll.report.headline import host_line, overhead_line
 from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, comparison_cell, factor, matrix, or_dash, platforms_of
 from virtoll.report.terminal import beginning, matrices, text
@@ -131,7 +131,7 @@ def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ())
         control_line(analysis),
         f"Verdicts are corrected (Holm) over {at_once.family} comparisons." if at_once.family else "",
         host_line(analysis),
-        observer_line(analysis),
+        overhead_line(analysis),
     )
     return [*lines, text(""), *(text(note) for note in notes if note)]
 

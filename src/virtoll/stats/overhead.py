@@ -1,6 +1,6 @@
 """What the instrument itself costs: its CPU time while guests are measured, its time besides, and what it changes.
 
-Main types: `ObserverUse` and `ObserverEffect`. A platform that is there twice, once without counters, shows what they
+Main types: `OverheadUse` and `OverheadEffect`. A platform that is there twice, once without counters, shows what they
 change: both are compared round by round, as platforms are with the host. Pure.
 """
 
@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from virtoll.runfolder.observer_records import Observed
+from virtoll.runfolder.overhead_records import OverheadSpan
 from virtoll.runfolder.records import Manifest, PlatformEntry, TrialRecord
 from virtoll.stats.compare import Comparison, compare
 from virtoll.stats.values import Observation, Task
@@ -16,7 +16,7 @@ from virtoll.stats.verdicts import Rules, decide
 
 
 @dataclass(frozen=True)
-class ObserverUse:
+class OverheadUse:
     """Over `trials` trials that were read, medians and largest values.
 
     `share`: CPU time per wall time (1 = one CPU) of the controller and its ended children, from request to answer: it
@@ -33,18 +33,18 @@ class ObserverUse:
 
 
 @dataclass(frozen=True)
-class ObserverEffect:
+class OverheadEffect:
     """The results without counters as a share of those with them, of `platform` (its label with counters)."""
 
     platform: str
     comparison: Comparison
 
 
-def observer_uses(trials: Sequence[TrialRecord], *, counters: bool = True) -> ObserverUse | None:
+def overhead_uses(trials: Sequence[TrialRecord], *, counters: bool = True) -> OverheadUse | None:
     """Of `ok` trials with readings, with counters or without them; None where there are none."""
     shares, agents, besides = [], [], []
     for trial in trials:
-        cost = trial.observer
+        cost = trial.overhead
         if trial.status != "ok" or cost is None or not cost.measured or cost.counters is not counters:
             continue
         passed = sum(_passed_ns(span) for span in cost.measured)
@@ -58,7 +58,7 @@ def observer_uses(trials: Sequence[TrialRecord], *, counters: bool = True) -> Ob
             agents.append(sum(known) / passed)
     if not shares:
         return None
-    return ObserverUse(
+    return OverheadUse(
         trials=len(shares),
         share=statistics.median(shares),
         largest_share=max(shares),
@@ -68,13 +68,13 @@ def observer_uses(trials: Sequence[TrialRecord], *, counters: bool = True) -> Ob
     )
 
 
-def observer_effects(
+def overhead_effects(
     manifest: Manifest,
     tasks: Sequence[Task],
     observations: Sequence[Observation],
     host: Mapping[Task, Sequence[Observation]],
     rules: Rules,
-) -> tuple[ObserverEffect, ...]:
+) -> tuple[OverheadEffect, ...]:
     """Every platform that is there with and without counters, by task; a family of its own.
 
     `host`: the baseline's values with those of its control, as platforms are compared with.
@@ -89,7 +89,7 @@ def observer_effects(
             counted = host.get(task, ()) if twin == manifest.baseline else values.get((twin, task), ())
             compared.append(compare(task, label, values.get((label, task), ()), counted, None))
     decided, _ = decide([comparison for comparison in compared if comparison.pairs], [], rules)
-    return tuple(ObserverEffect(twins[comparison.platform], comparison) for comparison in decided)
+    return tuple(OverheadEffect(twins[comparison.platform], comparison) for comparison in decided)
 
 
 def _twin(entry: PlatformEntry, manifest: Manifest) -> str | None:
@@ -101,16 +101,16 @@ def _twin(entry: PlatformEntry, manifest: Manifest) -> str | None:
     return next((other.label for other in others if (other.platform, other.parameters, other.host) == what), None)
 
 
-def _passed_ns(span: Observed) -> int:
+def _passed_ns(span: OverheadSpan) -> int:
     return span.after.monotonic_ns - span.before.monotonic_ns
 
 
-def _controller_ns(span: Observed) -> int:
+def _controller_ns(span: OverheadSpan) -> int:
     controller_ns = span.after.controller_cpu_ns - span.before.controller_cpu_ns
     return controller_ns + span.after.children_cpu_ns - span.before.children_cpu_ns
 
 
-def _agents_ns(span: Observed) -> int | None:
+def _agents_ns(span: OverheadSpan) -> int | None:
     """None where there are no agents, or one of them could not be read."""
     used = []
     for role, after in span.after.agents_cpu_ns.items():

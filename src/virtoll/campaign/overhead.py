@@ -1,9 +1,9 @@
 """What the instrument itself costs while it measures: CPU time of the controller, its children and its agents.
 
-Main type: ``Observer``, which reads around a trial, and around each request whose answer is what is measured. Such a
-request contains the guest's marks, or the traffic of one point. What the controller uses
-between both readings is an upper bound of what it uses between the marks. Nothing is subtracted here: that is
-``stats/observer.py``.
+Main type: ``OverheadMeter``, which reads around a trial, and around each request whose answer is what is measured.
+Such a request contains the guest's marks, or the traffic of one point. What the controller uses between both readings
+is an upper bound of what it uses between the marks. Nothing is subtracted here: that is
+``stats/overhead.py``.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
+from virtoll.runfolder.overhead_records import Overhead, OverheadReading, OverheadSpan
 
 _SCHEDULER_CLOCK = 2  # clock_getcpuclockid(3): what all threads of a process have run
 
 
 @dataclass
-class Observer:
+class OverheadMeter:
     """Reads what the instrument uses; ``agents``: processes of the instrument's own agents, by role."""
 
     agents: Mapping[str, int] = field(default_factory=dict)
-    measured: list[Observed] = field(default_factory=list)
+    measured: list[OverheadSpan] = field(default_factory=list)
 
-    def read(self) -> ObserverReading:
+    def read(self) -> OverheadReading:
         """All of it now; some 10 microseconds."""
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return ObserverReading(
+        return OverheadReading(
             monotonic_ns=time.monotonic_ns(),
             controller_cpu_ns=time.process_time_ns(),
             children_cpu_ns=round((children.ru_utime + children.ru_stime) * 1e9),
             agents_cpu_ns={role: _ran_ns(pid) for role, pid in self.agents.items()},
         )
 
-    def begin(self) -> ObserverReading:
+    def begin(self) -> OverheadReading:
         """A trial begins: what was measured before belongs to another."""
         self.measured.clear()
         return self.read()
@@ -46,18 +46,18 @@ class Observer:
         """Around one request whose answer is what is measured; kept after an orderly end only."""
         before = self.read()
         yield
-        self.measured.append(Observed(before, self.read()))
+        self.measured.append(OverheadSpan(before, self.read()))
 
     def join(self) -> None:
         """What was measured of several guests at once is one stretch of time, from the first request to the last."""
         if len(self.measured) > 1:
             first = min((observed.before for observed in self.measured), key=lambda reading: reading.monotonic_ns)
             last = max((observed.after for observed in self.measured), key=lambda reading: reading.monotonic_ns)
-            self.measured[:] = [Observed(first, last)]
+            self.measured[:] = [OverheadSpan(first, last)]
 
-    def cost_since(self, before: ObserverReading, *, counters: bool) -> ObserverCost:
+    def cost_since(self, before: OverheadReading, *, counters: bool) -> Overhead:
         """Since ``before``, the trial's first reading, and in each request that was measured."""
-        return ObserverCost(counters, Observed(before, self.read()), tuple(self.measured))
+        return Overhead(counters, OverheadSpan(before, self.read()), tuple(self.measured))
 
 
 def _ran_ns(pid: int) -> int | None:

@@ -3,7 +3,7 @@
 from virtoll.runfolder.record import Record
 
 
-class ObserverReading(Record):
+class OverheadReading(Record):
     """CPU time so far (user and system, ns) at one moment of the monotonic clock.
 
     `controller_cpu_ns`: all threads of the controller. `children_cpu_ns`: programs that it started and that ended.
@@ -16,19 +16,19 @@ class ObserverReading(Record):
     agents_cpu_ns: dict[str, int | None]
 
 
-class Observed(Record):
+class OverheadSpan(Record):
     """Two readings around something."""
 
-    before: ObserverReading
-    after: ObserverReading
+    before: OverheadReading
+    after: OverheadReading
 
 
-class ObserverCost(Record):
+class Overhead(Record):
     """Readings around a whole trial, and around each request in it whose answer is what is measured.
 
     `counters`: whether hops and the guest's processes were read around the latter.
     """
 
     counters: bool
-    trial: Observed
-    measured: tuple[Observed, ...]
+    trial: OverheadSpan
+    measured: tuple[OverheadSpan, ...]

@@ -16,11 +16,11 @@ from tests.support.model_runs import measured
 from virtoll.agent.operations.counters import CountersRequest
 from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.request import Request
-from virtoll.campaign.observer import Observer
+from virtoll.campaign.overhead import OverheadMeter
 from virtoll.errors import UsageError
 from virtoll.platforms.fake.driver import FakeAgent, FakePeer
 from virtoll.report.build import load
-from virtoll.report.headline import observer_line
+from virtoll.report.headline import overhead_line
 from virtoll.runfolder.record import Record
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.analysis import Analysis, RunData, analyse
@@ -54,7 +54,7 @@ def test_a_controller_that_works_while_a_guest_is_measured_shows(
 
     monkeypatch.setattr(FakeAgent, "answer", busy)
     data = run(tmp_path / "run", platforms=[fake("model")])
-    costs = [trial.observer for trial in data.trials]
+    costs = [trial.overhead for trial in data.trials]
     assert costs
     for cost in costs:
         assert cost is not None
@@ -63,16 +63,16 @@ def test_a_controller_that_works_while_a_guest_is_measured_shows(
         assert cost.trial.before.monotonic_ns <= measured.before.monotonic_ns
         assert measured.after.monotonic_ns <= cost.trial.after.monotonic_ns
     analysis = analyse(data)
-    assert analysis.observer is not None
+    assert analysis.overhead is not None
     # The model's answer takes no time, so the controller's share is what the burning had of its CPU.
     passed = [one.measured[0].after.monotonic_ns - one.measured[0].before.monotonic_ns for one in costs if one]
-    assert analysis.observer.largest_share >= BURNT_NS / min(passed)
-    assert_facts(observer_line(analysis), "controller", "%", "CPU")
+    assert analysis.overhead.largest_share >= BURNT_NS / min(passed)
+    assert_facts(overhead_line(analysis), "controller", "%", "CPU")
 
 
 def test_a_reading_knows_only_processes_that_are_there() -> None:
     """An agent that is gone has no CPU time, which is not zero."""
-    found = Observer({"gone": 2**22 + 1}).read()
+    found = OverheadMeter({"gone": 2**22 + 1}).read()
     assert found.agents_cpu_ns == {"gone": None}
     assert found.monotonic_ns > 0
 
@@ -101,14 +101,14 @@ def test_counters_can_be_switched_off_and_are_compared(tmp_path: Path, monkeypat
     assert all(point.hops for point in points["model"])
     assert points["bare"]
     assert not any(point.hops or point.surroundings for point in points["bare"])
-    assert {trial.observer.counters for trial in data.trials if trial.platform == "bare" and trial.observer} == {False}
+    assert {trial.overhead.counters for trial in data.trials if trial.platform == "bare" and trial.overhead} == {False}
     analysis = analyse(data)
-    (effect,) = (one for one in analysis.observer_effects if one.comparison.task.metric.primary)
+    (effect,) = (one for one in analysis.overhead_effects if one.comparison.task.metric.primary)
     assert effect.platform == "model"
     assert effect.comparison.share == pytest.approx(1.25, rel=0.01)
     assert len(effect.comparison.pairs) == 3
     assert effect.comparison.interval is not None
-    assert_facts(observer_line(analysis), "counters", "model IP forwarding")
+    assert_facts(overhead_line(analysis), "counters", "model IP forwarding")
 
     asked.clear()
     run(tmp_path / "none", platforms=[fake("model", counters="none")], workloads=forward, blocks=1)
@@ -117,11 +117,11 @@ def test_counters_can_be_switched_off_and_are_compared(tmp_path: Path, monkeypat
 
 def test_old_records_have_no_cost_of_zero(tmp_path: Path) -> None:
     data = run(tmp_path / "run", platforms=[fake("model")])
-    assert all(trial.observer for trial in RunFolder.open(tmp_path / "run").trials())
-    old = replace(data, trials=tuple(trial.replace(observer=None) for trial in data.trials))
+    assert all(trial.overhead for trial in RunFolder.open(tmp_path / "run").trials())
+    old = replace(data, trials=tuple(trial.replace(overhead=None) for trial in data.trials))
     analysis: Analysis = analyse(old)
-    assert analysis.observer is None
-    assert observer_line(analysis) == ""
+    assert analysis.overhead is None
+    assert overhead_line(analysis) == ""
 
 
 def test_other_counters_than_all_or_none_are_refused() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.support import guests
 
-from virtoll.campaign.observer import Observer
+from virtoll.campaign.overhead import OverheadMeter
 from virtoll.campaign.session import RunSession
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.superpi import SuperPi
@@ -20,7 +20,7 @@ def test_a_job_and_a_point_lie_within_what_was_read(run_session: RunSession) -> 
     live = guests.start("netns", run_session)
     try:
         agents = {"peer": live.agent_process().pid}  # a real agent, whose CPU time must grow with its work
-        observer = Observer(agents)
+        observer = OverheadMeter(agents)
         live.bench.timekeeper.measuring = observer.measuring
         outcome = SuperPi.with_parameters({"digits": 4096}).measure(live.bench)
         assert outcome.clock is not None

@@ -10,28 +10,28 @@ import pytest
 from tests.support.by_hand import job, plain, task, trial
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.runfolder.observer_records import Observed, ObserverCost, ObserverReading
+from virtoll.runfolder.overhead_records import Overhead, OverheadReading, OverheadSpan
 from virtoll.runfolder.records import Manifest, PlatformEntry
 from virtoll.stats.compare import Verdict
-from virtoll.stats.observer import ObserverUse, observer_effects, observer_uses
+from virtoll.stats.overhead import OverheadUse, overhead_effects, overhead_uses
 from virtoll.stats.values import Observation, Task
 from virtoll.stats.verdicts import Rules
 
 Agents = Mapping[str, tuple[int | None, int | None]]
 
 
-def span(passed: int, controller: int = 0, children: int = 0, agents: Agents | None = None) -> Observed:
+def span(passed: int, controller: int = 0, children: int = 0, agents: Agents | None = None) -> OverheadSpan:
     """So much wall time, of which the controller, its children and each agent had so much of a CPU."""
     before = {role: first for role, (first, _) in (agents or {}).items()}
     after = {role: last for role, (_, last) in (agents or {}).items()}
-    return Observed(
-        ObserverReading(100, 1000, 2000, before),
-        ObserverReading(100 + passed, 1000 + controller, 2000 + children, after),
+    return OverheadSpan(
+        OverheadReading(100, 1000, 2000, before),
+        OverheadReading(100 + passed, 1000 + controller, 2000 + children, after),
     )
 
 
-def cost(whole: int, *measured: Observed, counters: bool = True) -> dict[str, Any]:
-    return {"observer": ObserverCost(counters, span(whole), measured)}
+def cost(whole: int, *measured: OverheadSpan, counters: bool = True) -> dict[str, Any]:
+    return {"overhead": Overhead(counters, span(whole), measured)}
 
 
 def test_shares_are_of_the_time_between_request_and_answer() -> None:
@@ -50,14 +50,14 @@ def test_shares_are_of_the_time_between_request_and_answer() -> None:
         job(8, 9, **cost(99, span(10, 9), counters=False)),
         job(3, 9, **cost(20, span(10, 3, 0, {"generator": (0, 1)}))),
     ]
-    found = observer_uses(trials)
+    found = overhead_uses(trials)
     assert found is not None
     assert found.agents_share == pytest.approx((0.25 + 0.1) / 2)
-    assert replace(found, agents_share=None) == ObserverUse(3, 0.2, 0.3, None, 60, 80)
-    assert observer_uses(trials, counters=False) == ObserverUse(1, 0.9, 0.9, None, 89, 89)
-    assert observer_uses(trials[3:7]) is None
-    (one,) = (observer_uses([job(1, 9, **cost(5, span(1, 2)))]),)
-    assert one == ObserverUse(1, 2, 2, None, 4, 4), "of one ns"
+    assert replace(found, agents_share=None) == OverheadUse(3, 0.2, 0.3, None, 60, 80)
+    assert overhead_uses(trials, counters=False) == OverheadUse(1, 0.9, 0.9, None, 89, 89)
+    assert overhead_uses(trials[3:7]) is None
+    (one,) = (overhead_uses([job(1, 9, **cost(5, span(1, 2)))]),)
+    assert one == OverheadUse(1, 2, 2, None, 4, 4), "of one ns"
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,16 @@ def test_shares_are_of_the_time_between_request_and_answer() -> None:
     ids=["none", "not before", "not after", "one of two"],
 )
 def test_agents_that_were_not_all_read_have_no_share(agents: Agents) -> None:
-    found = observer_uses(
+    found = overhead_uses(
         [job(1, 9, **cost(50, span(10, 5, agents={"generator": (0, 5)}), span(10, 5, agents=agents)))]
     )
     assert found is not None
     assert (found.share, found.agents_share) == (0.5, None)
-    both = observer_uses([job(1, 9, **cost(50, span(20, 0, agents={"generator": (0, 5), "sink": (1, 2)})))])
+    both = overhead_uses([job(1, 9, **cost(50, span(20, 0, agents={"generator": (0, 5), "sink": (1, 2)})))])
     assert both is not None
     assert both.agents_share == 0.3
-    gone = span(20).replace(after=ObserverReading(120, 1000, 2000, {"new": 5}))
-    late = observer_uses([job(1, 9, **cost(50, gone))])
+    gone = span(20).replace(after=OverheadReading(120, 1000, 2000, {"new": 5}))
+    late = overhead_uses([job(1, 9, **cost(50, gone))])
     assert late is not None
     assert late.agents_share is None, "an agent that was not there before"
 
@@ -119,7 +119,7 @@ def test_a_platform_without_counters_is_set_against_the_same_with_them() -> None
         *values("plain", 5, SECOND_JOB),
         *values("lonely", 5),
     ]
-    effects = observer_effects(asked, (JOB, SECOND_JOB), observed, {JOB: values("with", 999)}, Rules())
+    effects = overhead_effects(asked, (JOB, SECOND_JOB), observed, {JOB: values("with", 999)}, Rules())
     assert [(one.platform, one.comparison.platform, one.comparison.task) for one in effects] == [
         ("with", "plain", JOB),
         ("set", "set-plain", JOB),
@@ -128,7 +128,7 @@ def test_a_platform_without_counters_is_set_against_the_same_with_them() -> None
     assert first.share == pytest.approx(2, rel=1e-3)
     assert (first.verdict, second.verdict) == (Verdict.FASTER, Verdict.ALIKE)
     assert first.reason.endswith("2 comparisons"), "a family of its own"
-    strict = observer_effects(asked, (JOB,), observed, {}, Rules(level=1e-30, margin=0.99))
+    strict = overhead_effects(asked, (JOB,), observed, {}, Rules(level=1e-30, margin=0.99))
     assert {one.comparison.verdict for one in strict} <= {Verdict.UNKNOWN, Verdict.ALIKE}
 
 
@@ -137,6 +137,6 @@ def test_the_baselines_values_are_the_hosts() -> None:
     asked = manifest(entry("base"), entry("plain", counters=False), baseline="base")
     observed = [*values("base", 20), *values("plain", 10)]
     host = {JOB: [*values("base", 20), *values("again", 80)]}
-    (one,) = observer_effects(asked, (JOB, SECOND_JOB), observed, host, Rules())
+    (one,) = overhead_effects(asked, (JOB, SECOND_JOB), observed, host, Rules())
     assert one.platform == "base"
     assert one.comparison.share == pytest.approx(4, rel=1e-3)
