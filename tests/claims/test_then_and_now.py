@@ -9,7 +9,7 @@ from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.campaign.preview import catalogue
 from virtoll.claims.published_rows import Question, questions, rows_file, why_not_comparable
-from virtoll.claims.then_and_now import Beside, Correspondence, ThenAndNow, standing_for, then_and_now
+from virtoll.claims.then_and_now import Correspondence, PublishedAnswer, ThenAndNow, standing_for, then_and_now
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
@@ -37,7 +37,7 @@ def _shortest(questions: Iterable[Question], platform: str, facts: Sequence[str]
     return min(about, key=lambda one: len(one.what))
 
 
-def _beside(found: ThenAndNow, platform: str, *facts: str) -> Beside:
+def _beside(found: ThenAndNow, platform: str, *facts: str) -> PublishedAnswer:
     question = _shortest([row.question for row in found.rows], platform, facts)
     (one,) = (row for row in found.rows if row.question is question)
     return one

@@ -6,7 +6,7 @@ else `missing` has the experiment that would tell. `advise` is all of it. `gate`
 """
 
 from virtoll.advise.advice import Advice, PlatformAdvice, advise
-from virtoll.advise.beside import Beside, Factor
+from virtoll.advise.beside import Factor, WithNeighbours
 from virtoll.advise.guests import Guests
 from virtoll.advise.meets import Answer, Finding, Margin, Statement
 from virtoll.advise.missing import Missing
@@ -16,7 +16,6 @@ from virtoll.advise.need import Figure, Known, KnownWorkload, parse_needs
 __all__ = [
     "Advice",
     "Answer",
-    "Beside",
     "Factor",
     "Figure",
     "Finding",
@@ -28,6 +27,7 @@ __all__ = [
     "Missing",
     "PlatformAdvice",
     "Statement",
+    "WithNeighbours",
     "advise",
     "parse_needs",
 ]

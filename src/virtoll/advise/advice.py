@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.advise import missing
-from virtoll.advise.beside import Beside, beside_of
+from virtoll.advise.beside import WithNeighbours, beside_of
 from virtoll.advise.cores import asked_of_cores
 from virtoll.advise.frame_sizes import FORWARD, asked_of_sizes
 from virtoll.advise.guests import Guests, guests_of
@@ -40,7 +40,7 @@ class PlatformAdvice:
     platform: str
     answer: Answer
     alone: tuple[Statement, ...]
-    beside: tuple[Beside, ...]
+    beside: tuple[WithNeighbours, ...]
     guests: tuple[Guests, ...]
     caveat: str | None
 
@@ -153,7 +153,7 @@ def _lacks(part: FigureNeed, demands: Sequence[BoundCheck]) -> str:
     return f"nothing was measured of {', '.join(lacking)}" if lacking else ""
 
 
-def _whole(alone: Sequence[Statement], beside: Sequence[Beside]) -> Answer:
+def _whole(alone: Sequence[Statement], beside: Sequence[WithNeighbours]) -> Answer:
     """What fails alone fails; what is met must be so side by side, where there are several parts."""
     answers = {statement.answer for statement in alone}
     if Answer.FAILS in answers:

@@ -51,7 +51,7 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Beside:
+class WithNeighbours:
     """A platform's guest for one part, beside guests for the others; `loads`: what stands for these, in words."""
 
     platform: str
@@ -71,7 +71,7 @@ def load_of(part: Part, known: Known) -> str:
 
 def beside_of(
     analysis: Analysis, ratios: Ratios, parts: Sequence[Part], known: Known, platforms: Sequence[str]
-) -> tuple[Beside, ...]:
+) -> tuple[WithNeighbours, ...]:
     """For each platform and part of several what it does beside the others; nothing for a need of one part."""
     if len(parts) < 2:
         return ()
@@ -85,13 +85,13 @@ def beside_of(
         platform_demands = [demand for demand in measured_demands if demand.cell.platform == platform]
         if not platform_demands:
             why = of_part if isinstance(of_part, str) else "it was not measured beside it"
-            rows.append(Beside(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
+            rows.append(WithNeighbours(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
             continue
         findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
         needed = _needed_beside(part, parts)
         answer, reason = _answer(part, findings, _too_little(analysis, platform_demands, needed))
         factors = tuple(_factor(analysis, demand) for demand in _conditions(platform_demands))
-        rows.append(Beside(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
+        rows.append(WithNeighbours(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
     return tuple(rows)
 
 

@@ -44,7 +44,7 @@ class Now:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PublishedAnswer:
     """One question of a paper's numbers, and the run's answers. `platform`: None for the paper's bare host."""
 
     study: Study
@@ -62,10 +62,10 @@ class ThenAndNow:
     """
 
     study: Study | None = None
-    rows: tuple[Beside, ...] = ()
+    rows: tuple[PublishedAnswer, ...] = ()
     untold: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, study: str) -> tuple[Beside, ...]:
+    def of(self, study: str) -> tuple[PublishedAnswer, ...]:
         """The rows of one study."""
         return tuple(row for row in self.rows if row.study.name == study)
 
@@ -81,11 +81,11 @@ def then_and_now(analysis: Analysis, ratios: Ratios | None = None) -> ThenAndNow
     named = analysis.data.manifest.experiment.get("study")
     study = load_study(named) if named in study_names() else None
     asking = _Asking(analysis, ratios or Ratios(analysis))
-    rows: list[Beside] = []
+    rows: list[PublishedAnswer] = []
     untold: dict[str, int] = {}
     for question in questions():
         answer = asking.beside(question)
-        if isinstance(answer, Beside):
+        if isinstance(answer, PublishedAnswer):
             rows.append(answer)
         elif study is not None and question.paper == study.name and question.then.values:
             untold[answer] = untold.get(answer, 0) + len(question.then.values)
@@ -126,14 +126,16 @@ class _Asking:
         self._workloads = {task.workload for task in analysis.tasks}
         self._known: dict[str, list[Ratio] | str] = {}
 
-    def beside(self, question: Question) -> Beside | str:
+    def beside(self, question: Question) -> PublishedAnswer | str:
         """The answers of those that stand nearest to the paper's platform; a text says why there are none."""
         study = load_study(question.paper)
         if question.platform == study.baseline:
             ratios = self._measured(question.now, None)
             if isinstance(ratios, str):
                 return ratios
-            return Beside(study, None, question, tuple(Now(ratio, Correspondence.BARE_HOST) for ratio in ratios))
+            return PublishedAnswer(
+                study, None, question, tuple(Now(ratio, Correspondence.BARE_HOST) for ratio in ratios)
+            )
         platform = study.platform(question.platform)
         standing = standing_for(platform, self._manifest)
         if not standing:
@@ -143,7 +145,7 @@ class _Asking:
             return ratios
         nearest = min((standing[ratio.platform] for ratio in ratios), key=list(Correspondence).index)
         nows = tuple(Now(ratio, nearest) for ratio in ratios if standing[ratio.platform] is nearest)
-        return Beside(study, platform, question, nows)
+        return PublishedAnswer(study, platform, question, nows)
 
     def _measured(self, compared: Compared, labels: tuple[str, ...] | None) -> list[Ratio] | str:
         """The ratios that have a value, of these labels (None: of the bare host); else why there is none."""

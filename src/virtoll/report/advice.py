@@ -13,7 +13,18 @@ from enum import Enum
 from typing import Any
 
 from virtoll import units
-from virtoll.advise import Advice, Answer, Beside, Factor, Finding, Fit, Guests, Margin, PlatformAdvice, Statement
+from virtoll.advise import (
+    Advice,
+    Answer,
+    Factor,
+    Finding,
+    Fit,
+    Guests,
+    Margin,
+    PlatformAdvice,
+    Statement,
+    WithNeighbours,
+)
 from virtoll.advise.meets import tightest_of
 from virtoll.report import words
 from virtoll.report.rows import Shown, TableRow, grouped
@@ -235,7 +246,7 @@ def _fit(fit: Fit) -> str:
     return f"{name} ({error}{residual}; {len(fit.sizes)} sizes)"
 
 
-def _beside(beside: Beside) -> list[str]:
+def _beside(beside: WithNeighbours) -> list[str]:
     loads = " and ".join(beside.loads)
     text = f"{beside.need}, beside the load '{loads}' in the others' place: {_answer(beside.answer)}"
     tightest = tightest_of(beside.findings)

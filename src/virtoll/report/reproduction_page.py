@@ -10,7 +10,7 @@ from typing import Any
 from virtoll.claims import Outcome
 from virtoll.claims.joined import Joined
 from virtoll.claims.published_rows import questions, why_not_comparable
-from virtoll.claims.then_and_now import Beside
+from virtoll.claims.then_and_now import PublishedAnswer
 from virtoll.report import words
 from virtoll.report.drawing import Drawing
 from virtoll.report.figures.papers_again import again_figures, caption, labels, titles
@@ -22,7 +22,7 @@ from virtoll.report.reproduction_tables import reproduction_tables
 from virtoll.report.sections.claims.page import OUTCOME_CLASS, OUTCOMES, ClaimView, outcomes_line, outcomes_shown, view
 from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.then_and_now.figure import of_run
-from virtoll.report.sections.then_and_now.page import BesideView, beside_view, place
+from virtoll.report.sections.then_and_now.page import PublishedView, beside_view, place
 from virtoll.version import __version__
 
 RULE = (
@@ -203,7 +203,7 @@ def _lacking(joined: Joined) -> str:
     return "; ".join(reasons)
 
 
-def _answers(reproduction: Reproduction) -> Iterator[list[tuple[str, Beside]]]:
+def _answers(reproduction: Reproduction) -> Iterator[list[tuple[str, PublishedAnswer]]]:
     """Of each question of the study's numbers what each run answers, by its name; without those that none does."""
     by_run = [
         (run.name, {id(answer.question): answer for answer in run.beside.of(reproduction.study.name)})
@@ -215,9 +215,9 @@ def _answers(reproduction: Reproduction) -> Iterator[list[tuple[str, Beside]]]:
             yield answers
 
 
-def _sources(reproduction: Reproduction) -> Iterator[tuple[str, list[BesideView]]]:
+def _sources(reproduction: Reproduction) -> Iterator[tuple[str, list[PublishedView]]]:
     """The rows by table or figure of the paper; of several runs each answer has its run's name."""
-    sources: dict[str, list[BesideView]] = {}
+    sources: dict[str, list[PublishedView]] = {}
     several = len(reproduction.runs) > 1
     seen: set[tuple[str, str]] = set()
     for answers in _answers(reproduction):

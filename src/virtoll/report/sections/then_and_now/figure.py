@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from virtoll.claims.then_and_now import Beside, Now
+from virtoll.claims.then_and_now import Now, PublishedAnswer
 from virtoll.reference.published import Study
 from virtoll.report.figures import legends, markers
 from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text
@@ -47,7 +47,7 @@ _REACH = 20.0  # of an interval's ends, times its estimate: beyond it nothing is
 _ROW: Final = 22.0  # pixels
 _LETTERS: Final = 58  # of a row's name in a line
 _SHAPES: Final[Mapping[str, str]] = {"at_most": markers.TO_THE_LEFT, "at_least": markers.TO_THE_RIGHT}
-Group = tuple[str, Sequence[Beside]]
+Group = tuple[str, Sequence[PublishedAnswer]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _short(study: Study) -> str:
     return study.citation.split(":", maxsplit=1)[0]
 
 
-def groups_of(rows: Iterable[Beside]) -> list[Group]:
+def groups_of(rows: Iterable[PublishedAnswer]) -> list[Group]:
     """By table or figure of the paper: of more than fit the largest, in the paper's order, the last one cut short.
 
     Only numbers with a share; none if there are too few for a figure.
@@ -110,7 +110,7 @@ def draw(groups: Sequence[Group], platforms: Sequence[str], width: Width) -> Spe
     return figure([panels(drawn, 1, spacing=6), *legends.legend(width, _entries(look, groups), left, most=3)])
 
 
-def _name(row: Beside) -> list[str]:
+def _name(row: PublishedAnswer) -> list[str]:
     return textwrap.wrap(f"{row.question.what}, {place(row)}", _LETTERS)
 
 
@@ -132,7 +132,7 @@ def _limits(groups: Sequence[Group]) -> tuple[float, float]:
     return 100 * min(values) / 1.3, 100 * max(values) * 1.3
 
 
-def _panel(look: _Look, source: str, rows: Sequence[Beside], *, last: bool) -> Specification:
+def _panel(look: _Look, source: str, rows: Sequence[PublishedAnswer], *, last: bool) -> Specification:
     ticks = nice_log_ticks(*look.limits)
     names = [f"{tick:g} %" for tick in ticks]
     title = "performance in % of the reference (logarithmic)" if last else None
@@ -187,7 +187,7 @@ def _layers(
     return [*(drawn_layer for field, drawn_layer in drawn.items() if any(field in datum for datum in data)), *rings]
 
 
-def _data(row: Beside, line: int) -> Iterator[Specification]:
+def _data(row: PublishedAnswer, line: int) -> Iterator[Specification]:
     """The paper's share (or both ends of it) above, and the run's below it."""
     then = row.question.then
     if then.low is not None and then.high is not None:
@@ -228,7 +228,7 @@ def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
 
 
 def of_run(
-    beside: Sequence[Beside], platforms: Sequence[str], blocks: str
+    beside: Sequence[PublishedAnswer], platforms: Sequence[str], blocks: str
 ) -> tuple[partial[Specification], str] | None:
     """What draws one run's rows at a width, and its caption; None if there are too few."""
     groups = groups_of(beside)

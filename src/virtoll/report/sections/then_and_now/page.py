@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtoll.claims.published_rows import Then
-from virtoll.claims.then_and_now import Beside, Correspondence, Now
+from virtoll.claims.then_and_now import Correspondence, Now, PublishedAnswer
 from virtoll.reference.published import PublishedValue, Study
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
@@ -21,7 +21,7 @@ _BARE_HOST = "the bare host"
 
 
 @dataclass(frozen=True)
-class BesideView:
+class PublishedView:
     """One question: what, of which of the paper's platforms, its share, and answers (here, how it stands, share).
 
     `workloads`: what was measured of it.
@@ -41,7 +41,7 @@ class PaperView:
     """One paper's part of the section: its rows by table or figure, and how shares are derived that are not plain."""
 
     study: Study
-    sources: tuple[tuple[str, tuple[BesideView, ...]], ...]
+    sources: tuple[tuple[str, tuple[PublishedView, ...]], ...]
     how: tuple[str, ...]
 
 
@@ -72,25 +72,25 @@ def share_words(then: Then) -> str:
     return f"{RELATION_WORDS[then.relation]}{ends}"
 
 
-def place(row: Beside) -> str:
+def place(row: PublishedAnswer) -> str:
     """The paper's platform in words."""
     return row.platform.name if row.platform is not None else _BARE_HOST
 
 
-def said_then(row: Beside) -> str:
+def said_then(row: PublishedAnswer) -> str:
     """The paper's share in words, as a pointer shows it."""
     return f"then, {place(row)}, {row.question.what}: {share_words(row.question.then)}"
 
 
-def said_now(row: Beside, now: Now) -> str:
+def said_now(row: PublishedAnswer, now: Now) -> str:
     """A platform's share in words, as a pointer shows it."""
     shown = _now(now.ratio)
     parts = ", ".join(filter(None, (shown.main, shown.small, shown.but)))
     return f"now, {now.ratio.platform}, {row.question.what}: {parts}"
 
 
-def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
-    sources: dict[str, list[BesideView]] = {}
+def _paper(study: Study, rows: Sequence[PublishedAnswer]) -> PaperView:
+    sources: dict[str, list[PublishedView]] = {}
     for row in rows:
         views = sources.setdefault(row.question.source, [])
         views.append(beside_view(row, known=any(place(row) == view.name for view in views)))
@@ -98,14 +98,14 @@ def _paper(study: Study, rows: Sequence[Beside]) -> PaperView:
     return PaperView(study, tuple((source, tuple(views)) for source, views in sources.items()), tuple(how))
 
 
-def beside_view(row: Beside, *, known: bool) -> BesideView:
+def beside_view(row: PublishedAnswer, *, known: bool) -> PublishedView:
     """A question with its answers as text; `known`: the version of the paper's platform stands in a row above."""
     question = row.question
     printed = [printed_words(value, base) for value, base in question.then.values]
     small = printed[0] if len(printed) == 1 else ""
     hint = "; ".join(printed)
     text = question.then.words if question.then.low is not None else ""
-    return BesideView(
+    return PublishedView(
         question.what,
         place(row),
         row.platform.version if row.platform is not None and not known else "",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.claims.published_rows import Question
-from virtoll.claims.then_and_now import Beside, Correspondence
+from virtoll.claims.then_and_now import Correspondence, PublishedAnswer
 from virtoll.reference.published import Study
 from virtoll.report.sections.then_and_now.page import printed_words
 from virtoll.report.table import Table, number, shared, text
@@ -22,7 +22,7 @@ class Answer:
     ratio: Ratio
 
 
-def answers_of(rows: Iterable[Beside]) -> Iterator[Answer]:
+def answers_of(rows: Iterable[PublishedAnswer]) -> Iterator[Answer]:
     """Each answer of the run, question by question."""
     for beside in rows:
         for now in beside.nows:
