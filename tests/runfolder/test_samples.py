@@ -141,6 +141,17 @@ def test_no_run_and_a_run_already_there(folder: RunFolder, tmp_path: Path) -> No
         RunFolder.create(folder.path, RUN.manifest)
 
 
+def test_a_manifest_that_could_not_be_read_is_not_written(folder: RunFolder, tmp_path: Path) -> None:
+    for value in (float("nan"), tmp_path):
+        wrong = RUN.manifest.replace(agent={"build": value})
+        with pytest.raises(RunFolderError):
+            RunFolder.create(tmp_path / "new", wrong)
+        assert not (tmp_path / "new").exists()
+        with pytest.raises(RunFolderError):
+            folder.extend(wrong)
+    assert folder.state().state == "running"
+
+
 def test_the_state_is_replaced(folder: RunFolder) -> None:
     assert folder.state().state == "running"
     folder.set_state("interrupted", "Ctrl-C")

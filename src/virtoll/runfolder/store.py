@@ -79,14 +79,15 @@ def _parse(kind: type[R], data: bytes, where: str) -> R:
     return record
 
 
-def _line(record: Record) -> bytes:
-    """A record as a line of JSON; RunFolderError for a value that JSON has not."""
+def _document(record: Record) -> Mapping[str, object]:
+    """A record as an object that ``jsonlines`` encodes; RunFolderError for a value of a type that JSON has not."""
     try:
-        return jsonlines.encode(msgspec.to_builtins(record))
+        document: Mapping[str, object] = msgspec.to_builtins(record)
     except TypeError as error:
         raise RunFolderError(
             f"{type(record).__name__}: {error}. Store plain numbers, text, lists and dicts."
         ) from error
+    return document
 
 
 def parse_record(kind: type[R], document: Mapping[str, object]) -> R:
@@ -106,7 +107,7 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, manifest: Manifest) -> RunFolder:
         """Make a new folder with its manifest and the state `running`; refuses a folder that already holds a run."""
-        content = manifest.to_json()
+        content = _document(manifest)
         data = jsonlines.encode(content)
         _refuse_other_format(data, path)
         if len(data) > MOST_BYTES // 2:  # it is written with line breaks
@@ -150,7 +151,7 @@ class RunFolder:
 
         The state comes first. Who is killed between both leaves a run without an unfinished trial, which `resume` ends.
         """
-        content = manifest.to_json()
+        content = _document(manifest)
         parsed = _parse(type(manifest), jsonlines.encode(content), "manifest")
         self.set_state("running", None)
         jsonlines.replace(self.path / "manifest.json", content)
@@ -158,7 +159,7 @@ class RunFolder:
 
     def append(self, record: Record) -> None:
         """Store one record durably, in the file of its type; RunFolderError (not the format), StorageError."""
-        name, line = _FILES[type(record)], _line(record)
+        name, line = _FILES[type(record)], jsonlines.encode(_document(record))
         _parse(type(record), line, f"{name}, new line")
         jsonlines.append(self.path / name, line, self.root)
 
