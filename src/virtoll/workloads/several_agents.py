@@ -95,11 +95,7 @@ def _counters(ends: TrafficAgents, request: Traffic) -> list[_Counter]:
 
 def _joined(sent: SendReply, received: SinkFinishReply) -> TrafficReply:
     """The halves as one agent would have answered."""
-    cpu = received.cpu.replace(
-        generator_user_ns=sent.cpu.generator_user_ns,
-        generator_system_ns=sent.cpu.generator_system_ns,
-        generator_cpu_ns=sent.cpu.generator_cpu_ns,
-        generator_cores=sent.cpu.generator_cores,
+    cpu = with_generators(received.cpu, sent.cpu).replace(
         processors=sent.cpu.processors,
         idle=sent.cpu.idle,
         sink_processors=received.cpu.processors,
@@ -178,6 +174,16 @@ def generators_cpu(parts: Sequence[Cpu]) -> Cpu:
         generator_system_ns=_sum([part.generator_system_ns for part in parts]),
         generator_cpu_ns=_sum([part.generator_cpu_ns for part in parts]),
         generator_cores=tuple(None for part in parts for _ in part.generator_cores or (None,)),
+    )
+
+
+def with_generators(sink: Cpu, generators: Cpu) -> Cpu:
+    """The sink's CPU times with those of what sends."""
+    return sink.replace(
+        generator_user_ns=generators.generator_user_ns,
+        generator_system_ns=generators.generator_system_ns,
+        generator_cpu_ns=generators.generator_cpu_ns,
+        generator_cores=generators.generator_cores,
     )
 
 

@@ -25,7 +25,7 @@ from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMA
 from virtoll.runfolder.traffic_records import Cpu, Point, SendReply, TrafficReply
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.network_path import shaped
-from virtoll.workloads.several_agents import generators_cpu, totals
+from virtoll.workloads.several_agents import generators_cpu, totals, with_generators
 from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, unbalanced
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
@@ -178,13 +178,7 @@ def _send_together(
             sink.ask(SinkCloseRequest(), deadline_seconds)
         raise
     guests = tuple(reply.cpu for reply in sent)  # by the guests' clocks
-    generators = generators_cpu(guests)
-    cpu = received.cpu.replace(
-        generator_user_ns=generators.generator_user_ns,
-        generator_system_ns=generators.generator_system_ns,
-        generator_cpu_ns=generators.generator_cpu_ns,
-        generator_cores=generators.generator_cores,
-    )
+    cpu = with_generators(received.cpu, generators_cpu(guests))
     joined = TrafficReply.from_record(
         sent[0], sources=sources, sink=received.sink, interfaces=received.interfaces, cpu=cpu
     )
