@@ -55,7 +55,7 @@ class Row:
     def texts(self) -> dict[str, str]:
         """The rows of the report, of the first boot."""
         boot = self.boots[0]
-        return {name: text or "not known" for name, text in reach_rows(_reach(boot), boot).items()}
+        return {name: text or "not known" for name, text in reach_rows(boot).items()}
 
     def allowed(self) -> frozenset[str]:
         """What was allowed in any boot."""

@@ -92,9 +92,9 @@ def test_a_disk_has_an_empty_file_system_and_no_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("promised", [0, 2**60])
 def test_a_folder_with_too_little_room_is_named_with_what_is_needed(tmp_path: Path, promised: int) -> None:
     wanted = MIB if promised else 2**60
-    with refused(tmp_path, f"{(wanted + promised) >> 20} MiB", f"{(SPARED_BYTES) >> 20} MiB", error=GuestError):
+    with refused(tmp_path, f"{(wanted + promised) >> 20} MiB", f"{SPARED_BYTES >> 20} MiB", error=GuestError):
         make_folder(LAB, wanted, promised, tmp_path)
-    with refused(tmp_path, f"{(SPARED_BYTES) >> 20} MiB", error=GuestError):
+    with refused(tmp_path, f"{SPARED_BYTES >> 20} MiB", error=GuestError):
         make_disk(LAB, wanted, run, promised, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -211,7 +211,7 @@ def test_files_there_are_gone_with_the_connection(tmp_path: Path) -> None:
 
 
 def test_files_that_a_host_has_no_room_or_program_for(host: RemoteHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    with refused("a shell", "/var/tmp", f"{(2**60) >> 20} MiB", f"{(SPARED_BYTES) >> 20} MiB", error=GuestError):
+    with refused("a shell", "/var/tmp", f"{2**60 >> 20} MiB", f"{SPARED_BYTES >> 20} MiB", error=GuestError):
         host.data_volume("folder", 2**60)
     with refused("a shell", "/var/tmp", f"{(2**60 + MIB) >> 20} MiB", error=GuestError):
         host.data_volume("folder", MIB, promised_bytes=2**60)

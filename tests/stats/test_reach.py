@@ -9,7 +9,6 @@ from tests.support.by_hand import boot_record
 from tests.support.facts import assert_facts, refused
 
 from virtoll.errors import RunFolderError
-from virtoll.runfolder.facts import ReachFacts
 from virtoll.runfolder.guest_records import AgentClock, HostProcess
 from virtoll.runfolder.records import BootRecord
 from virtoll.runfolder.store import parse_record
@@ -42,7 +41,7 @@ REACH: dict[str, Any] = {
 
 
 def test_what_is_known_is_told_in_words() -> None:
-    rows = reach_rows(ReachFacts.from_json(REACH), boot_record({"reach": REACH}, host_process=QEMU))
+    rows = reach_rows(boot_record({"reach": REACH}, host_process=QEMU))
     told: dict[str, tuple[str | int, ...]] = {
         "kernel": ("own",),
         "user namespace": ("own", "0 100000 65536"),
@@ -64,7 +63,7 @@ def test_what_is_known_is_told_in_words() -> None:
 
 
 def test_what_an_older_run_has_not_is_unknown_and_not_none() -> None:
-    assert set(reach_rows(None, boot_record({})).values()) == {None}
+    assert set(reach_rows(boot_record({})).values()) == {None}
     assert set(ATTEMPTS) >= set(REACH["attempts"])
 
 
@@ -82,12 +81,12 @@ def test_what_an_older_run_has_not_is_unknown_and_not_none() -> None:
     ],
 )
 def test_each_of_the_agents_facts_is_a_row(key: str, value: Any, row: str, words: str) -> None:
-    assert reach_rows(ReachFacts.from_json({**REACH, key: value}), boot_record({}))[row] == words
+    assert reach_rows(boot_record({"reach": {**REACH, key: value}}))[row] == words
 
 
 def test_a_guest_on_the_hosts_kernel_and_an_older_agents_process_are_told() -> None:
     here = boot_record({"reach": {"network_namespace": QEMU.network_namespace}}, host_process=QEMU)
-    assert reach_rows(None, here)["kernel"] == "the host's"
+    assert reach_rows(here)["kernel"] == "the host's"
     plain = QEMU.replace(seccomp_mode=None, own_namespaces=())
     text = process_text(plain)
     assert_facts(text, "qemu-system-x86", 65534, "none")

@@ -175,7 +175,7 @@ def _flat(facts: Mapping[str, Any], boot: BootRecord, macs: frozenset[str] | Non
     quota = facts.get("cpu_quota")
     if "cpu_quota" in facts:
         flat["CPU quota"] = f"{quota['quota_us'] / quota['period_us']:g}" if quota else "none"
-    flat |= reach_rows(boot.facts.reach if boot.facts is not None else None, boot)
+    flat |= reach_rows(boot)
     flat["is process 1"] = None if facts.get("pid") is None else "yes" if facts["pid"] == 1 else "no"
     flags = facts.get("cpu_flags")
     flat["CPU flags"] = " ".join(sorted(flags)) if flags else None

@@ -49,8 +49,9 @@ _CAPABILITIES: Final = tuple(_NAMES.split())
 _FEW: Final = 24
 
 
-def reach_rows(reach: ReachFacts | None, boot: BootRecord) -> dict[str, str | None]:
+def reach_rows(boot: BootRecord) -> dict[str, str | None]:
     """One boot's rows, name -> text; None: not known."""
+    reach = boot.facts.reach if boot.facts is not None else None
     inside = reach or ReachFacts()
     shared = on_hosts_kernel(boot)
     rows: dict[str, str | None] = {"kernel": None if shared is None else "the host's" if shared else "its own"}
