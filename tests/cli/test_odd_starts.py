@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -125,3 +126,17 @@ def test_a_host_that_hides_processes_is_no_lab_to_an_ordinary_user() -> None:
         )
     assert finished.returncode == 0, finished
     assert [one["available"] for one in json.loads(finished.stdout)["platforms"]] == [True]
+
+
+def test_a_second_interrupt_while_python_ends_prints_nothing() -> None:
+    program = """
+import atexit, os, signal
+from virtoll import cli
+def interrupted(**_):
+    raise KeyboardInterrupt
+cli.app = interrupted
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+cli.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "virtoll: interrupted\n")

@@ -63,6 +63,7 @@ from virtoll.errors import (
 )
 from virtoll.host.packages import search_system_folders
 from virtoll.lab.debug import debug, wanted
+from virtoll.lab.interrupts import disregard
 from virtoll.version import __version__
 
 app = Cli(name="virtoll", help="What a virtualisation platform costs against the bare host, on this machine.")
@@ -154,6 +155,8 @@ def _damage_of(error: Exception) -> VirtollError | None:
 
 def _leave(last_words: Iterable[str], code: int) -> NoReturn:
     """End with this exit code, also where the terminal that would show the last words was closed."""
+    if code == Interrupted.exit_code:
+        disregard()  # a second Ctrl-C while Python ends would be printed with a traceback
     if terminal_is_lost():
         _discard(sys.stdout)
         sys.exit(code)

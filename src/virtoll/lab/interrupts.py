@@ -36,9 +36,7 @@ def interruptible() -> Iterator[None]:
     """
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
-        for each in SIGNALS:
-            # Not SIG_IGN: of one that has come already Python would print that it was lost.
-            signal.signal(each, lambda _number, _frame: None)
+        disregard()
         _come.append(number)
         raise KeyboardInterrupt
 
@@ -47,6 +45,13 @@ def interruptible() -> Iterator[None]:
             yield
     finally:
         _come.clear()
+
+
+def disregard() -> None:
+    """Signals that come from now on change nothing: what they ask for is under way."""
+    for number in SIGNALS:
+        # Not SIG_IGN: of one that has come already Python would print that it was lost.
+        signal.signal(number, lambda _number, _frame: None)
 
 
 def check() -> None:
