@@ -28,14 +28,14 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 
 from tests.support import experiments  # noqa: E402 - the path is set above
 
-from virtoll.campaign import slurm, submission  # noqa: E402
-from virtoll.campaign.merge import merge  # noqa: E402
-from virtoll.campaign.parts import joined_campaign, part_name, part_of  # noqa: E402
-from virtoll.campaign.pipeline import measure  # noqa: E402
-from virtoll.campaign.preview import plan_of, planned_trial  # noqa: E402
-from virtoll.campaign.progress import SilentProgress  # noqa: E402
 from virtoll.experiment.model import Experiment  # noqa: E402
 from virtoll.experiment.plan import Plan, Trial  # noqa: E402
+from virtoll.pipeline import slurm, submission  # noqa: E402
+from virtoll.pipeline.execution import measure  # noqa: E402
+from virtoll.pipeline.merge import merge  # noqa: E402
+from virtoll.pipeline.parts import joined_campaign, part_name, part_of  # noqa: E402
+from virtoll.pipeline.preview import plan_of, planned_trial  # noqa: E402
+from virtoll.pipeline.progress import SilentProgress  # noqa: E402
 from virtoll.runfolder.campaign_records import SubmissionRecord  # noqa: E402
 from virtoll.runfolder.store import RunFolder, to_json  # noqa: E402
 from virtoll.runfolder.sums import write_sums  # noqa: E402

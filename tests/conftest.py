@@ -15,10 +15,10 @@ from tests.support import failures, guests, inside, quick  # noqa: E402 - their 
 from tests.support.privileges import skipping_what_needs_root  # noqa: E402
 from tests.support.timeline import Timeline  # noqa: E402
 
-from virtoll.campaign.session import RunSession  # noqa: E402
 from virtoll.cli.doctor_unprivileged import is_host_root  # noqa: E402
 from virtoll.host.packages import search_system_folders  # noqa: E402
 from virtoll.lab.launch import inside_lab  # noqa: E402
+from virtoll.pipeline.session import RunSession  # noqa: E402
 
 search_system_folders()  # as each start of the command does
 os.umask(0o022)  # tests make files that an ordinary user reads; those of another umask set it

@@ -1,4 +1,4 @@
-"""One part of the reliability campaign: ``python benches/survive PART [ARGUMENT...]`` in the repository, as root.
+"""One part of the reliability suite: ``python benches/survive PART [ARGUMENT...]`` in the repository, as root.
 
 Each part is a module here with ``main(arguments) -> exit code``. It prints the seed that repeats it and a Markdown
 table. It ends with 1 where something was left, lost, believed or reached that should not have been. ``make survive``

@@ -28,8 +28,8 @@ from benches.survive.storage_power import PRODUCTS
 from benches.survive.storage_products import ARCHIVE, COMMANDS, again, run_wrong
 from benches.survive.storage_runs import BLOCKS, PART, Bench, Tally, judge, read_back, stored
 
-from virtoll.campaign.progress import SilentProgress
 from virtoll.experiment.plan import Trial
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.runfolder.records import TrialRecord
 
 LOGGED: Final = "logged"
@@ -60,10 +60,10 @@ class Telling(SilentProgress):
 
 def record(bench: Bench, disk: Path, killed_after: int) -> None:
     """A run that is killed and goes on to its end, then each command that makes something of it; each once."""
-    from virtoll.campaign.parts import joined_campaign, part_of
-    from virtoll.campaign.pipeline import measure, resume
-    from virtoll.campaign.preview import catalogue, plan_of
     from virtoll.experiment.parse import parse_experiment
+    from virtoll.pipeline.execution import measure, resume
+    from virtoll.pipeline.parts import joined_campaign, part_of
+    from virtoll.pipeline.preview import catalogue, plan_of
     from virtoll.runfolder.writer import writing
 
     def begin(part: Path) -> None:

@@ -30,8 +30,8 @@ from pathlib import Path
 from tests.support import experiments, machine
 from tests.support.playground import Playground, playground
 
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.progress import SilentProgress
+from virtoll.pipeline.execution import measure
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.runfolder.records import TrialRecord, between_marks_ns
 from virtoll.runfolder.store import RunFolder
 from virtoll.stats.clocks import theil_sen

@@ -99,12 +99,12 @@ def warm(*arguments: str | Path) -> None:
     """Import once what the commands need; ``virtoll ARGUMENTS`` ends well here, so that its forks have all it makes."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     os.environ.update({"COLUMNS": "200", "NO_COLOR": "1"})
-    import virtoll.campaign.drafts
-    import virtoll.campaign.merge
-    import virtoll.campaign.pipeline
     import virtoll.cli.progress
     import virtoll.host.fingerprint
     import virtoll.host.fitness
+    import virtoll.pipeline.drafts
+    import virtoll.pipeline.execution
+    import virtoll.pipeline.merge
     import virtoll.platforms.fake.driver
     import virtoll.report.build
     import virtoll.report.dataset.kept

@@ -21,10 +21,10 @@ from benches.survive.power_loss import crashes, laid_out, tree
 from benches.survive.storage_products import COMMANDS, again, prepared, run_wrong
 from benches.survive.storage_runs import BLOCKS, PART, Bench, Tally, judge, read_back, stored
 
-from virtoll.campaign.preview import catalogue
-from virtoll.campaign.progress import SilentProgress
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Trial
+from virtoll.pipeline.preview import catalogue
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.runfolder.records import TrialRecord
 
 
@@ -43,7 +43,7 @@ class Telling(SilentProgress):
 
 def recorded_run(bench: Bench) -> tuple[Sequence[Change], Path]:
     """The changes of a run, and its folder as it ended."""
-    from virtoll.campaign.pipeline import measure
+    from virtoll.pipeline.execution import measure
     from virtoll.runfolder.writer import writing
 
     below, at = bench.empty("below"), bench.place / "at"

@@ -94,7 +94,7 @@ def _json(disk: Path) -> str | None:
 
 def _experiment(disk: Path) -> str | None:
     """``wrong`` of a new experiment."""
-    from virtoll.campaign.preview import catalogue
+    from virtoll.pipeline.preview import catalogue
 
     file = disk / "new.yaml"
     if file.exists():

@@ -202,10 +202,10 @@ def _stepped(bench: Bench, own: Clock, steps: Sequence[Step]) -> Ended:
 
 def _measured_here(file: str, experiment: str, *words: str) -> None:
     """In the process whose clock is libfaketime's: each campaign's blocks, as ``campaign block`` measures them."""
-    from virtoll.campaign.parts import joined_campaign, part_of
-    from virtoll.campaign.pipeline import measure
-    from virtoll.campaign.preview import catalogue, plan_of
     from virtoll.experiment.parse import parse_experiment
+    from virtoll.pipeline.execution import measure
+    from virtoll.pipeline.parts import joined_campaign, part_of
+    from virtoll.pipeline.preview import catalogue, plan_of
     from virtoll.runfolder.writer import writing
 
     parsed = parse_experiment(Path(experiment).read_text(encoding="utf-8"), Path(experiment), catalogue())

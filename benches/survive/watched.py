@@ -153,11 +153,11 @@ def preload() -> None:
     sys.dont_write_bytecode = True
     for name in (
         "virtoll.cli",
-        "virtoll.campaign.preview",
-        "virtoll.campaign.pipeline",
-        "virtoll.campaign.merge",
-        "virtoll.campaign.submission",
-        "virtoll.campaign.extension",
+        "virtoll.pipeline.preview",
+        "virtoll.pipeline.execution",
+        "virtoll.pipeline.merge",
+        "virtoll.pipeline.submission",
+        "virtoll.pipeline.extension",
         "virtoll.api.needs",
         "virtoll.report.advice",
         "virtoll.cli.plan_words",

@@ -1,7 +1,7 @@
 """The errors of Virtoll: one base class, few kinds; each message is one sentence that ends in what to do next.
 
 Libraries raise them; only the command line prints them and turns ``exit_code`` into the process's own.
-An error below ``GuestError`` costs the trials of one guest, never the campaign.
+An error below ``GuestError`` costs the trials of one guest, never the run.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class RunFolderError(UsageError):
 
 
 class StorageError(VirtollError):
-    """A measurement could not be stored (disk full, read-only): the campaign stops, what is stored stays whole."""
+    """A measurement could not be stored (disk full, read-only): the run stops, what is stored stays whole."""
 
 
 _OF_A_DISK: Final = frozenset(
@@ -226,7 +226,7 @@ class AgentUnusable(ImageError):
 
 
 class GuestError(VirtollError):
-    """One guest failed: its own trials are lost, the campaign goes on."""
+    """One guest failed: its own trials are lost, the run goes on."""
 
 
 class ProgramMissing(GuestError):

@@ -7,12 +7,12 @@ import pytest
 from tests.support.facts import assert_facts, missing_facts
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.campaign.preview import catalogue
 from virtoll.claims.published_rows import Question, questions, rows_file, why_not_comparable
 from virtoll.claims.then_and_now import Correspondence, PublishedAnswer, ThenAndNow, standing_for, then_and_now
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
+from virtoll.pipeline.preview import catalogue
 from virtoll.reference.published import load_study, published_values, study_names
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint

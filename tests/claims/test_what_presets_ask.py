@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from virtoll.campaign.preview import catalogue
 from virtoll.claims.paper_figures import figures_of_study
 from virtoll.claims.published_rows import questions
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.plan import Trial, make_plan
 from virtoll.experiment.selection import Selection
+from virtoll.pipeline.preview import catalogue
 from virtoll.reference.published import load_study, study_names
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.records import MetricRecord

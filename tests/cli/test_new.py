@@ -10,10 +10,10 @@ from tests.support.commands import in_process
 from tests.support.dialogue import answered
 from tests.support.facts import assert_facts, assert_refused
 
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import load_experiment
 from virtoll.experiment.schema import SCHEMA_FILE
+from virtoll.pipeline.preview import catalogue, plan_of
 
 GIVEN = ("--question", "Is it: 'so'?", "--platform", "runc, netns", "--workload", "superpi,forward")
 

@@ -14,10 +14,10 @@ from tests.support.experiments import fake
 from tests.support.facts import assert_facts, assert_refused, missing_facts
 from tests.support.model_runs import StopAfter
 
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.preview import catalogue
-from virtoll.campaign.progress import SilentProgress
 from virtoll.experiment.parse import load_experiment
+from virtoll.pipeline.execution import measure
+from virtoll.pipeline.preview import catalogue
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -15,11 +15,11 @@ from tests.support.experiments import fake
 from tests.support.facts import Command, assert_facts, assert_refused, refused
 from tests.support.model_runs import measured
 
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.cli.progress import LiveProgress, Names
 from virtoll.errors import RunFolderError
 from virtoll.experiment.parse import load_experiment, parse_experiment
 from virtoll.experiment.selection import Selection
+from virtoll.pipeline.preview import catalogue, plan_of
 from virtoll.runfolder import store
 from virtoll.runfolder.overview import overview, state_now
 from virtoll.runfolder.store import RunFolder

@@ -13,10 +13,10 @@ from tests.support.commands import in_process
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.repository import ROOT, load_tool
 
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.cli.show import page_of
 from virtoll.experiment.describe import describe
 from virtoll.experiment.parse import load_experiment, presets
+from virtoll.pipeline.preview import catalogue, plan_of
 from virtoll.platforms import EVERY_PLATFORM, PLATFORMS
 from virtoll.workloads import WORKLOADS
 

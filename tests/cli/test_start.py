@@ -11,10 +11,10 @@ from tests.support.commands import DEADLINE_SECONDS, environment
 from tests.support.repository import ROOT
 
 SLOW = frozenset({"numpy", "scipy", "vl_convert", "pyVmomi", "pyroute2", "qemu.qmp", "jinja2", "asyncio", "logging"})
-BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.campaign.pipeline"}
+BY_ITSELF = SLOW | {"pydantic", "rich", "virtoll.experiment.parse", "virtoll.pipeline.execution"}
 NAMED = {"virtoll.platforms.containers.native", "virtoll.platforms.qemu.driver", "virtoll.workloads.superpi"}
 NOT_NAMED = {"virtoll.platforms.containers.docker", "virtoll.platforms.esxi.driver", "virtoll.workloads.povray"}
-MEASURES = {"rich", "virtoll.campaign.pipeline", "virtoll.campaign.fleet"}
+MEASURES = {"rich", "virtoll.pipeline.execution", "virtoll.pipeline.fleet"}
 KNOWN = {"virtoll.platforms", "virtoll.workloads", "virtoll.experiment.parse"}
 PROGRAM = """
 import json, os, sys

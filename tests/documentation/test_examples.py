@@ -23,12 +23,12 @@ from tests.support.made_up_run import Made, made_up_run
 from tests.support.repository import ROOT
 
 from virtoll.api.needs import parts_of
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import parse_claims
 from virtoll.cli import app
 from virtoll.cli.claims import claimed_names
 from virtoll.errors import UsageError, VirtollError
 from virtoll.experiment.parse import load_experiment
+from virtoll.pipeline.preview import catalogue, plan_of
 from virtoll.report.exchange import FORMATS
 
 KINDS = {

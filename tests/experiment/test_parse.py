@@ -14,10 +14,10 @@ from tests.support.facts import Command, Fact, assert_facts, assert_refused, ref
 from tests.support.refused_experiments import assert_refused as assert_key_refused
 from tests.support.refused_experiments import of_file
 
-from virtoll.campaign.preview import catalogue
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Catalogue, Image
 from virtoll.experiment.parse import find_experiment, load_experiment, parse_experiment, presets
+from virtoll.pipeline.preview import catalogue
 
 HELD = [{"platform": name, "label": name, "memory_max": "2GiB"} for name in ("native", "native-again")]
 REFUSED = [

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.support import experiments
 from tests.support.facts import refused
 
-from virtoll.campaign.preview import estimate, plan_of, trial_seconds
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, count_trials, estimate_seconds, make_plan
+from virtoll.pipeline.preview import estimate, plan_of, trial_seconds
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
 SIZES = [64, 500, 1000, 1500]

@@ -12,13 +12,13 @@ import yaml
 from tests.support import experiments
 from tests.support.facts import Command, Fact, assert_facts
 
-from virtoll.campaign.preview import catalogue
 from virtoll.cli.problems import told
 from virtoll.errors import UsageError
 from virtoll.experiment.describe import allowed_values
 from virtoll.experiment.file import ExperimentFile
 from virtoll.experiment.near import near
 from virtoll.experiment.parse import parse_experiment
+from virtoll.pipeline.preview import catalogue
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.workloads import WORKLOADS
 

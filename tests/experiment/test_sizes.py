@@ -13,14 +13,14 @@ from tests.support.commands import in_process
 from tests.support.experiments import FILE, fake
 from tests.support.facts import assert_facts, assert_refused, refused
 
-from virtoll.campaign.pipeline import experiment_of, measure, resume
-from virtoll.campaign.preview import catalogue, estimate, plan_of
-from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import parse_experiment
 from virtoll.experiment.plan import Plan
 from virtoll.experiment.selection import EVERYTHING, Selection
+from virtoll.pipeline.execution import experiment_of, measure, resume
+from virtoll.pipeline.preview import catalogue, estimate, plan_of
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -16,13 +16,13 @@ from tests.support.facts import Command, Fact, assert_facts, assert_refused, ref
 from tests.support.present import present
 from typer.testing import CliRunner
 
-from virtoll.campaign.pinning import choose_pinning
 from virtoll.cli import app
 from virtoll.cli.doctor import host_checks
 from virtoll.errors import UsageError
 from virtoll.host.fingerprint import describe_host
 from virtoll.host.settings import SETTINGS, CpuRoles, TunedHost, format_cpus, parse_cpus
 from virtoll.host.tuning import TUNED_VARIABLE, in_force, reset, tune, write_value
+from virtoll.pipeline.pinning import choose_pinning
 from virtoll.system.private import NotPrivate
 
 CPU = "sys/devices/system/cpu"

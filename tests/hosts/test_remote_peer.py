@@ -19,12 +19,12 @@ from tests.support.workload_trials import exited
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.campaign.pinning import Pinning
-from virtoll.campaign.session import CommandLog, RunSession
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError
 from virtoll.hosts.remote_peer import Apart, RemotePeer, end_at
 from virtoll.hosts.undo import Undo
 from virtoll.lab.shaping import Shape, shaped
+from virtoll.pipeline.pinning import Pinning
+from virtoll.pipeline.session import CommandLog, RunSession
 from virtoll.platforms.fake.site import model_site
 
 

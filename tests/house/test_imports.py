@@ -47,10 +47,10 @@ ALLOWED: dict[str, frozenset[str]] = {
         "platforms": "agent errors experiment host hosts image lab runfolder",
         "workloads": "agent errors experiment lab runfolder",
         "nested": "errors hosts image lab",
-        "campaign": "agent errors experiment host hosts image lab nested platforms runfolder units workloads",
+        "pipeline": "agent errors experiment host hosts image lab nested platforms runfolder units workloads",
         # what a person starts
-        "api": "advise campaign errors experiment image report runfolder",
-        "cli": "advise agent api campaign claims errors experiment host hosts image lab nested platforms report "
+        "api": "advise errors experiment image pipeline report runfolder",
+        "cli": "advise agent api claims errors experiment host hosts image lab nested pipeline platforms report "
         "runfolder selftest stats units workloads",
         "__init__": "api cli",
         "__main__": "__init__",
@@ -66,8 +66,8 @@ OWN_FILES = {
     "version",
 }  # files of the package's own folder; all else is in a folder
 AFTER_THE_BORDER = frozenset({"runfolder", "reference", "stats", "claims", "advise", "report", "units"})
-SEES_PLATFORMS = frozenset({"campaign", "cli"})
-SEES_WORKLOADS = frozenset({"campaign", "cli"})
+SEES_PLATFORMS = frozenset({"pipeline", "cli"})
+SEES_WORKLOADS = frozenset({"pipeline", "cli"})
 
 
 def module_name(path: Path, source: Path) -> str:
@@ -188,7 +188,7 @@ def test_the_table_keeps_the_rules() -> None:
     [
         ("platforms/netns.py", "from virtoll.workloads.base import Metric", "platforms imports workloads"),
         ("workloads/masr.py", "import virtoll.platforms.base", "workloads imports platforms"),
-        ("stats/drift.py", "def late() -> None:\n    from virtoll import campaign\n", "stats imports campaign"),
+        ("stats/drift.py", "def late() -> None:\n    from virtoll import pipeline\n", "stats imports pipeline"),
         (
             "report/page.py",
             "if TYPE_CHECKING:\n    from virtoll.platforms import PLATFORMS",

@@ -15,10 +15,10 @@ from tests.support import experiments
 from tests.support.commands import in_process
 from tests.support.facts import assert_facts, refused
 
-from virtoll.campaign.requirements import needs_kernel
 from virtoll.errors import GuestError, ImageError
 from virtoll.image import default_cache, prepare_image
 from virtoll.image.clone import built_agent
+from virtoll.pipeline.requirements import needs_kernel
 from virtoll.platforms import EVERY_PLATFORM
 
 MACHINES = {"uml", "qemu-tcg", "qemu-kvm", "altered-qemu-tcg", "libvirt", "xen", "virtualbox", "esxi"}

@@ -8,7 +8,7 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.campaign.session import RunSession
+from virtoll.pipeline.session import RunSession
 from virtoll.workloads.forward import Forward, ForwardParameters
 from virtoll.workloads.throughput import Throughput
 from virtoll.workloads.traffic import unbalanced

@@ -13,9 +13,9 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.campaign.session import RunSession
 from virtoll.lab.init import silence_ipv6
 from virtoll.lab.network import plan_links
+from virtoll.pipeline.session import RunSession
 from virtoll.runfolder.traffic_records import Hop, Point
 from virtoll.stats.hops import CHATTER_FRAMES, Owner, Segment, growth, locate
 from virtoll.workloads.forward import Forward, ForwardParameters

@@ -16,8 +16,8 @@ from tests.support.facts import Command, assert_facts, assert_refused
 from tests.support.playground import Playground, Running
 from tests.support.repository import ROOT
 
-from virtoll.campaign.manifest import nested_hosts
 from virtoll.nested import NESTED_HOSTS, prepare_nested_host
+from virtoll.pipeline.manifest import nested_hosts
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 
@@ -136,7 +136,7 @@ def test_bad_input_is_refused_in_one_line(words: list[str], facts: tuple[str, ..
 @pytest.mark.usefixtures("state")
 def test_of_two_at_once_one_is_refused(tmp_path: Path) -> None:
     """The launcher of the second says so; what the first holds is not touched."""
-    from virtoll.campaign import interactive_nested
+    from virtoll.pipeline import interactive_nested
 
     with interactive_nested.only_one("kvm"):
         finished = commands.virtoll("nested", "hold", "kvm", changed={"VIRTOLL_STATE": str(tmp_path / "state")})
@@ -149,10 +149,10 @@ def test_of_two_at_once_one_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("state")
 def test_of_two_with_folders_of_their_own_none_is_refused(tmp_path: Path) -> None:
     """A container's /run is another folder of the same path, and may be in the same network."""
-    from virtoll.campaign import interactive_nested
+    from virtoll.pipeline import interactive_nested
 
     program = (
-        "from virtoll.campaign import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
+        "from virtoll.pipeline import interactive_nested\nwith interactive_nested.only_one('kvm'):\n    print('held')"
     )
     with interactive_nested.only_one("kvm"):
         said = subprocess.run(

@@ -18,7 +18,7 @@ from tests.support import guests
 from tests.support.facts import assert_facts
 from tests.support.guests import Connected
 
-from virtoll.campaign.session import RunSession
+from virtoll.pipeline.session import RunSession
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.hops import Loss, Owner, Segment, locate
 from virtoll.workloads import traffic

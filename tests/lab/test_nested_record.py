@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from virtoll.campaign import interactive_nested
 from virtoll.lab import residue
+from virtoll.pipeline import interactive_nested
 
 ATTACKER = 12346
 REPORTED = {"kind": "xen", "since": 1.5, "prefix": ["ssh", "root@host"]}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.support import guests
 
-from virtoll.campaign.overhead import OverheadMeter
-from virtoll.campaign.session import RunSession
+from virtoll.pipeline.overhead import OverheadMeter
+from virtoll.pipeline.session import RunSession
 from virtoll.workloads.forward import Forward
 from virtoll.workloads.superpi import SuperPi
 

@@ -18,11 +18,11 @@ from tests.support.lab_runs import text_of_testbed
 from tests.support.machine import await_state, poll_until_empty
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
 
-from virtoll.campaign.preview import catalogue
 from virtoll.errors import GuestError, UsageError
 from virtoll.experiment.parse import load_experiment
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
+from virtoll.pipeline.preview import catalogue
 from virtoll.platforms.ssh.driver import SshParameters, check_before
 from virtoll.platforms.ssh.nics import Run, find_nics
 from virtoll.stats.guests import forwarded_frames

@@ -11,7 +11,7 @@ import pytest
 from tests.support import guests
 from tests.support.guests import Connected
 
-from virtoll.campaign.session import RunSession
+from virtoll.pipeline.session import RunSession
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.conditional_throughput import GoalFound
 from virtoll.workloads.throughput import DELAY_SHARES, Throughput

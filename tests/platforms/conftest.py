@@ -10,8 +10,8 @@ import pytest
 from tests.support import guests
 from tests.support.tools_image import small_tools_image
 
-from virtoll.campaign.session import RunSession
 from virtoll.image import GuestImage
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.host import Site
 
 

@@ -19,11 +19,11 @@ from tests.support.facts import refused
 from tests.support.present import present
 
 from virtoll.agent.operations.http import HttpLoadReply, HttpLoadRequest
-from virtoll.campaign.peer import peer_programs
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.lab.inside import wait_until
 from virtoll.lab.local_network import Network
+from virtoll.pipeline.peer import peer_programs
+from virtoll.pipeline.session import RunSession
 from virtoll.workloads import WORKLOADS, mariadb_oltp, nginx
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.network_path import addressed

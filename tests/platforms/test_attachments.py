@@ -12,8 +12,8 @@ from tests.support import experiments, machine
 from tests.support.playground import kill_all, playground
 from tests.support.real_run import run_experiment
 
-from virtoll.campaign.preview import plan_of
 from virtoll.lab.network import attached, plan_links, with_found_macs
+from virtoll.pipeline.preview import plan_of
 from virtoll.report import build_report
 from virtoll.stats.hops import locate
 

@@ -19,14 +19,14 @@ from tests.support.present import present
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.programs import ProgressRequest
 from virtoll.agent.timekeeper import TimedJob
-from virtoll.campaign import neighbours, scale
-from virtoll.campaign.live_guest import LiveGuest
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.progress import SilentProgress
-from virtoll.campaign.session import RunSession
 from virtoll.experiment.plan import Trial
 from virtoll.host.guest_usage import available_bytes
 from virtoll.lab.inside import wait_until
+from virtoll.pipeline import neighbours, scale
+from virtoll.pipeline.execution import measure
+from virtoll.pipeline.live_guest import LiveGuest
+from virtoll.pipeline.progress import SilentProgress
+from virtoll.pipeline.session import RunSession
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.scale import ScalePoint

@@ -24,11 +24,11 @@ from tests.support.present import present
 from tests.support.tools_image import WORD
 
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied, GuestError
 from virtoll.image import GuestImage
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.inside import end_process, wait_until
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms import openvz, promises, vserver
 from virtoll.platforms.exec_guest import EnteredMachine
 from virtoll.platforms.host import Site

@@ -13,11 +13,11 @@ from tests.support.guests import Connected
 from tests.support.present import present
 
 from virtoll.agent.operations.programs import DataRequest
-from virtoll.campaign.data_directory import find_data_volume
-from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
 from virtoll.lab.data import LocalVolume
 from virtoll.lab.disks import DISKS
+from virtoll.pipeline.data_directory import find_data_volume
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import DATA_PATH
 

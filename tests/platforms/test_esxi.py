@@ -22,8 +22,8 @@ from tests.support.tools_image import WORD
 
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
-from virtoll.campaign.session import RunSession
 from virtoll.lab.inside import wait_until
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.esxi import leftovers
 from virtoll.platforms.esxi.data_disk import DESCRIPTOR_FILE
 from virtoll.platforms.esxi.parameters import EsxiParameters

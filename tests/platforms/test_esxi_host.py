@@ -36,7 +36,6 @@ from tests.support.facts import Fact, assert_facts, assert_refused, refused
 from tests.support.present import present
 from typer.testing import CliRunner
 
-from virtoll.campaign.session import RunSession
 from virtoll.cli import app
 from virtoll.errors import GuestError, UsageError
 from virtoll.image import boot_disk
@@ -44,6 +43,7 @@ from virtoll.image.cache import file_digest
 from virtoll.lab.data import disk_bytes
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import plan_links
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.esxi import Esxi, leftovers
 from virtoll.platforms.esxi.data_disk import DESCRIPTOR_FILE, EXTENT_FILE

@@ -14,11 +14,11 @@ from tests.support.guest_kinds import added, machine
 from tests.support.guests import Connected
 from tests.support.present import present
 
-from virtoll.campaign.guest_check import compare
-from virtoll.campaign.session import RunSession
 from virtoll.host.guest_usage import Footprint, cpu_around, read_footprint, view_of_host
 from virtoll.image import image_form
 from virtoll.image.cache import file_digest
+from virtoll.pipeline.guest_check import compare
+from virtoll.pipeline.session import RunSession
 from virtoll.runfolder.guest_records import HostCpu
 from virtoll.stats.guests import used_ns
 

@@ -27,12 +27,12 @@ from virtoll.agent.operations.programs import EndRequest, SpawnRequest
 from virtoll.agent.operations.session import ClocksRequest, FactsRequest
 from virtoll.agent.operations.traffic import Capture, MixPart, TrafficRequest
 from virtoll.agent.timekeeper import await_path
-from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestDied, GuestError
 from virtoll.image import image_form, prepare_image
 from virtoll.image.cache import file_digest
 from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.qemu.driver import QemuGuest
 from virtoll.runfolder.records import duration_ns
 from virtoll.runfolder.traffic_records import Point

@@ -17,7 +17,7 @@ from tests.support.playground import Running, kill_all, playground
 from tests.support.present import present
 from tests.support.real_run import measure_experiment, measuring
 
-from virtoll.campaign.preview import plan_of
+from virtoll.pipeline.preview import plan_of
 from virtoll.runfolder.records import GuestRun, TrialRecord, begin_ns
 from virtoll.runfolder.store import RunFolder
 

@@ -13,7 +13,7 @@ from tests.support import guests
 from tests.support.guest_kinds import NESTED
 
 from virtoll import nested
-from virtoll.campaign.session import RunSession
+from virtoll.pipeline.session import RunSession
 from virtoll.workloads import WORKLOADS
 
 INSIDE_LAB = True

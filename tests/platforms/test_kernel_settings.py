@@ -11,7 +11,7 @@ from tests.support.facts import assert_facts
 from tests.support.guest_kinds import Kind, added
 from tests.support.guests import Connected
 
-from virtoll.campaign.session import RunSession
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.kernel_settings import KernelSettings, SchedulerSetting, kernel_words, why_not_in_force
 from virtoll.platforms.libvirt import domain_xml
 from virtoll.platforms.libvirt.domain_xml import LibvirtParameters

@@ -16,15 +16,15 @@ from tests.support.guest_kinds import Kind, added
 from tests.support.guests import Connected
 
 from virtoll.agent.operations.programs import SpawnRequest
-from virtoll.campaign import probe_cache
-from virtoll.campaign.guest_check import compare
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.host.guest_usage import view_of_host
 from virtoll.lab import cgroups
 from virtoll.lab.cgroups import Group, Layout, Limits
 from virtoll.lab.disks import number_of_disk
 from virtoll.lab.inside import Lab, wait_until
+from virtoll.pipeline import probe_cache
+from virtoll.pipeline.guest_check import compare
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms import platform_of
 from virtoll.platforms.host import Site
 from virtoll.platforms.limits import Limited

@@ -26,8 +26,6 @@ from tests.support.tools_image import WORD
 
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
-from virtoll.campaign import sites
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied, GuestError
 from virtoll.image import GuestImage
 from virtoll.image.cache import file_digest, tree_digest
@@ -36,6 +34,8 @@ from virtoll.lab.inside import wait_until
 from virtoll.lab.local_network import Network
 from virtoll.lab.network import GuestNetwork, plan_links
 from virtoll.nested.machine import FIRST_OWNER
+from virtoll.pipeline import sites
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.process_guest import root_disk
 from virtoll.platforms.qemu.driver import QemuGuest
 from virtoll.stats.hops import CHATTER_FRAMES

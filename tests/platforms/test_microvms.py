@@ -18,8 +18,8 @@ from tests.support.present import present
 from tests.support.repository import ROOT
 
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.host import Site
 from virtoll.platforms.microvm import driver

@@ -21,10 +21,10 @@ from tests.support.present import present
 from virtoll import nested
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.timekeeper import echo_request
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestDied, GuestError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY, HostAddress
 from virtoll.lab.inside import wait_until
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.base import DATA_PATH
 from virtoll.workloads.forward import Forward
 

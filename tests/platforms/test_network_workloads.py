@@ -19,13 +19,13 @@ from tests.support.guests import Connected
 from tests.support.present import present
 
 from virtoll.agent.operations.counters import CountersRequest
-from virtoll.campaign.data_directory import DataKeeper
-from virtoll.campaign.peer import peer_programs
-from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestError
 from virtoll.lab.local_network import Network
 from virtoll.lab.network import Link, plan_links
 from virtoll.lab.shaping import Shape
+from virtoll.pipeline.data_directory import DataKeeper
+from virtoll.pipeline.peer import peer_programs
+from virtoll.pipeline.session import RunSession
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.programs import ListeningPort, succeeds

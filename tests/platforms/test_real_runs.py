@@ -13,8 +13,8 @@ from tests.support.playground import kill_all, playground
 from tests.support.present import present
 from tests.support.real_run import measure_experiment, measuring, run_experiment
 
-from virtoll.campaign.preview import plan_of
 from virtoll.experiment.plan import Trial
+from virtoll.pipeline.preview import plan_of
 from virtoll.runfolder.store import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]

@@ -17,10 +17,10 @@ from tests.support.facts import Command, Fact, assert_facts, refused
 from tests.support.guest_kinds import KINDS, Kind
 from tests.support.privileges import skip_without_root
 
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestError
 from virtoll.image import initramfs
 from virtoll.lab.commands import ProcessOptions
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import GuestStartError
 from virtoll.platforms.containers import docker, oci, podman

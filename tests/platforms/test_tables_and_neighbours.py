@@ -18,10 +18,10 @@ from tests.support.present import present
 
 from virtoll.agent.operations.network import NetworkRequest, Route
 from virtoll.agent.operations.traffic import Traffic
-from virtoll.campaign.session import RunSession
 from virtoll.errors import AgentError, GuestCannot
 from virtoll.lab.inside import wait_until
 from virtoll.lab.network import plan_links
+from virtoll.pipeline.session import RunSession
 from virtoll.runfolder.records import Check
 from virtoll.workloads import traffic
 from virtoll.workloads.base import Measurement

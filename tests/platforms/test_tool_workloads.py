@@ -13,10 +13,10 @@ from tests.support.facts import Fact, assert_facts
 from tests.support.guests import Connected
 from tests.support.present import present
 
-from virtoll.campaign.peer import peer_programs
-from virtoll.campaign.session import RunSession
 from virtoll.errors import GuestCannot
 from virtoll.lab.local_network import Network
+from virtoll.pipeline.peer import peer_programs
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms import PLATFORMS
 from virtoll.workloads import WORKLOADS, bonnie
 from virtoll.workloads.lmbench import TESTS

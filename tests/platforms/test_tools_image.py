@@ -15,7 +15,6 @@ from tests.support.tools_image import WORD
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.operations.session import ShutdownRequest
-from virtoll.campaign.session import RunSession
 from virtoll.hosts.base import LocalHost
 from virtoll.image import GuestImage, boot_disk
 from virtoll.image.cache import tree_digest
@@ -23,6 +22,7 @@ from virtoll.lab.commands import ProcessOptions
 from virtoll.lab.data import make_disk
 from virtoll.lab.inside import end_process
 from virtoll.lab.priority import preferred
+from virtoll.pipeline.session import RunSession
 from virtoll.platforms.process_guest import root_disk, socket_session
 from virtoll.platforms.virtualbox import VirtualBoxParameters, kernel_line
 

@@ -1,4 +1,4 @@
-"""Two builds of a runtime in one campaign with real guests: each side starts its own, and a changed one is refused."""
+"""Two builds of a runtime in one run with real guests: each side starts its own, and a changed one is refused."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support import guests
 
 from virtoll.agent.operations.session import ClocksRequest
-from virtoll.campaign.session import RunSession
+from virtoll.pipeline.session import RunSession
 from virtoll.workloads.forward import ForwardParameters, stream_through
 from virtoll.workloads.traffic import send
 

@@ -11,9 +11,9 @@ from tests.support import experiments
 from tests.support.commands import in_process, output_of
 from tests.support.facts import assert_refused, refused
 
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import RunFolderError
+from virtoll.pipeline.execution import measure
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences

@@ -9,9 +9,9 @@ import yaml
 from tests.support import experiments
 from tests.support.experiments import fake
 
-from virtoll.campaign.preview import catalogue
 from virtoll.errors import UsageError
 from virtoll.experiment.parse import load_experiment
+from virtoll.pipeline.preview import catalogue
 from virtoll.runfolder.yaml_file import dump_yaml, load_yaml, parse_yaml
 
 TEXTS = ("1:30:00", "1:30.5", "0b11", "0o8", "yes", "No", "on", "OFF", "y", "2026-11-27", "2026-11-27T10:00:00Z", "=")

@@ -14,8 +14,8 @@ from tests.support.commands import virtoll
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.experiment.parse import parse_experiment
+from virtoll.pipeline.preview import catalogue, plan_of
 from virtoll.selftest.checks import binomial_quantile, findings
 from virtoll.selftest.experiments import DISK_MIB_PER_SECOND, EXPERIMENTS, RIGHT
 from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count, effect, not_tested, nothing

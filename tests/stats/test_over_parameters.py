@@ -8,9 +8,9 @@ from typing import Any
 from tests.support.by_hand import reading, trial
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.selection import Selection
+from virtoll.pipeline.preview import catalogue
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.runfolder.guest_records import CpuSpan, HostCpu
 from virtoll.runfolder.records import MetricRecord, TrialRecord

@@ -13,9 +13,9 @@ from tests.support.made_up_run import Made
 
 from virtoll.advise import Advice, Answer, PlatformAdvice, Statement, advise, parse_needs
 from virtoll.api.needs import known_workloads
-from virtoll.campaign.preview import catalogue, plan_of
-from virtoll.campaign.requirements import possible
 from virtoll.experiment.parse import parse_experiment
+from virtoll.pipeline.preview import catalogue, plan_of
+from virtoll.pipeline.requirements import possible
 from virtoll.report.advice import AnsweringExperiment, advice_document, all_advice_lines, experiment_line
 from virtoll.stats.analysis import RunData, analyse
 

@@ -12,9 +12,9 @@ from tests.support.experiments import fake
 from tests.support.model_runs import StopAfter
 from tests.support.model_runs import measured as measured_run
 
-from virtoll.campaign.merge import Allowed, Merged, merge
-from virtoll.campaign.parts import part_name
 from virtoll.experiment.model import Experiment
+from virtoll.pipeline.merge import Allowed, Merged, merge
+from virtoll.pipeline.parts import part_name
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.sums import write_sums
 

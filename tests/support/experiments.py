@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from virtoll.campaign.preview import catalogue
 from virtoll.experiment.model import Catalogue, Experiment
 from virtoll.experiment.parse import parse_experiment
+from virtoll.pipeline.preview import catalogue
 
 FILE = Path("experiments/example.yaml")
 PAIRED: dict[str, Any] = {

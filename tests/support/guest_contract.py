@@ -13,8 +13,8 @@ from tests.support import guests
 from tests.support.guests import JOBS, Connected
 
 from virtoll.agent.timekeeper import PAUSE_NS, Timekeeper
-from virtoll.campaign.guest_check import compare
 from virtoll.host.guest_usage import HostView
+from virtoll.pipeline.guest_check import compare
 from virtoll.platforms.base import DATA_PATH
 from virtoll.platforms.containers.guest import NamespacedGuest
 from virtoll.runfolder.records import duration_ns

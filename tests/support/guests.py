@@ -24,10 +24,6 @@ from virtoll.agent.operations.session import ClocksRequest, FactsRequest
 from virtoll.agent.operations.traffic import Traffic
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import TimedJob, Timekeeper, await_path
-from virtoll.campaign.data_directory import DataKeeper, find_data_volume
-from virtoll.campaign.pinning import Pinning, choose_pinning
-from virtoll.campaign.progress import SilentProgress
-from virtoll.campaign.session import RunSession, open_run_session
 from virtoll.errors import GuestDied, ImageError
 from virtoll.experiment.model import Parameters, PlatformChoice
 from virtoll.experiment.topology import HostAddress
@@ -36,6 +32,10 @@ from virtoll.lab import residue
 from virtoll.lab.inside import wait_until
 from virtoll.lab.launch import LAB_VARIABLE
 from virtoll.lab.network import plan_links, with_found_macs
+from virtoll.pipeline.data_directory import DataKeeper, find_data_volume
+from virtoll.pipeline.pinning import Pinning, choose_pinning
+from virtoll.pipeline.progress import SilentProgress
+from virtoll.pipeline.session import RunSession, open_run_session
 from virtoll.platforms import PLATFORMS, platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest, Platform

@@ -15,8 +15,8 @@ from tests.support.made_up_points import calibrated_at
 from tests.support.made_up_trials import Made, Planned, boots_of, entry_of, named, trial_of
 from tests.support.synthetic_records import EPOCH_NS, boot, fitness, instrument, platform
 
-from virtoll.campaign.manifest import metric_records
 from virtoll.experiment.plan import _around, _shuffled  # so that a made-up run has the order of a real plan
+from virtoll.pipeline.manifest import metric_records
 from virtoll.platforms import EVERY_PLATFORM
 from virtoll.runfolder.records import BootRecord, FitnessRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.scale import GroupRecord, ScalePoint

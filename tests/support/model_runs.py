@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from tests.support import experiments
 
-from virtoll.campaign.fleet import Fleet
-from virtoll.campaign.guest_pool import GuestPool
-from virtoll.campaign.guest_request import GuestRequests
-from virtoll.campaign.guest_start import GuestStarts
-from virtoll.campaign.pinning import Pinning
-from virtoll.campaign.pipeline import Look, measure
-from virtoll.campaign.preview import plan_of
-from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.plan import Trial
+from virtoll.pipeline.execution import Look, measure
+from virtoll.pipeline.fleet import Fleet
+from virtoll.pipeline.guest_pool import GuestPool
+from virtoll.pipeline.guest_request import GuestRequests
+from virtoll.pipeline.guest_start import GuestStarts
+from virtoll.pipeline.pinning import Pinning
+from virtoll.pipeline.preview import plan_of
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.host import Site
 from virtoll.runfolder.records import TrialRecord

@@ -8,11 +8,11 @@ from typing import Any
 
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.campaign.preview import catalogue, plan_of
 from virtoll.claims import published_claims
 from virtoll.experiment.parse import find_experiment, load_experiment
 from virtoll.experiment.plan import Trial
 from virtoll.experiment.selection import Selection
+from virtoll.pipeline.preview import catalogue, plan_of
 from virtoll.stats.analysis import RunData, analyse
 from virtoll.stats.ratios import Ratios
 from virtoll.workloads import WORKLOADS

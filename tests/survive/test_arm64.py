@@ -15,8 +15,8 @@ from benches.survive.arm64_root import READ_BY_TESTS, Step
 from tests.support.facts import assert_facts, assert_refused
 from tests.support.repository import ROOT
 
-from virtoll.campaign.preview import catalogue
 from virtoll.experiment.parse import parse_experiment
+from virtoll.pipeline.preview import catalogue
 
 SAID = """\
 running 3 tests

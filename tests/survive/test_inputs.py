@@ -27,7 +27,6 @@ from tests.support.facts import assert_facts, refused
 from tests.support.made_up_folder import write_small_run
 from tests.support.repository import ROOT
 
-from virtoll.campaign.preview import catalogue
 from virtoll.cli import output
 from virtoll.errors import GuestError, RunFolderError, UsageError
 from virtoll.experiment.parse import parse_experiment
@@ -35,6 +34,7 @@ from virtoll.hosts.undo import Undo
 from virtoll.lab import captured
 from virtoll.lab.commands import ConnectedHost
 from virtoll.lab.debug import LOGGER
+from virtoll.pipeline.preview import catalogue
 from virtoll.report import build_report
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.dataset.query import Sources, query

@@ -13,9 +13,9 @@ from tests.support.facts import Fact, refused
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure, result_of, trial_bench
 
 from virtoll.agent import turns
-from virtoll.campaign.requirements import unmet
-from virtoll.campaign.threads import at_once
 from virtoll.errors import GuestCannot
+from virtoll.pipeline.requirements import unmet
+from virtoll.pipeline.threads import at_once
 from virtoll.workloads import WORKLOADS, kernel_compile
 from virtoll.workloads.base import Bench
 

@@ -11,11 +11,11 @@ from tests.support.workload_trials import ProgramGuest, assert_problem, exited, 
 
 from virtoll.agent.operations.jobs import RunRequest
 from virtoll.agent.operations.programs import ExecRequest, SpawnRequest
-from virtoll.campaign import session
-from virtoll.campaign.progress import SilentProgress
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.lab.data import DataBy, LocalVolume
 from virtoll.lab.inside import Lab
+from virtoll.pipeline import session
+from virtoll.pipeline.progress import SilentProgress
 from virtoll.workloads import WORKLOADS, rsync
 from virtoll.workloads.base import DataDirectory, Measurement
 

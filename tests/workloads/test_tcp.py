@@ -10,8 +10,8 @@ from tests.support.workload_trials import ProgramGuest, assert_problem, measure,
 
 from virtoll.agent.operations.jobs import RunRequest, ServeRequest, StreamExchange
 from virtoll.agent.operations.network import NetworkRequest, Route
-from virtoll.campaign.requirements import unmet
 from virtoll.errors import GuestCannot, GuestDied
+from virtoll.pipeline.requirements import unmet
 from virtoll.platforms.containers.native import Native
 from virtoll.runfolder.records import Check
 from virtoll.workloads import WORKLOADS

@@ -17,8 +17,8 @@ from tests.support.workload_trials import measure as workload_trial
 
 from virtoll import units
 from virtoll.agent.operations.traffic import TrafficRequest
-from virtoll.campaign.pipeline import measure
-from virtoll.campaign.progress import SilentProgress, outcome
+from virtoll.pipeline.execution import measure
+from virtoll.pipeline.progress import SilentProgress, outcome
 from virtoll.report import page
 from virtoll.report.build import load_analysis
 from virtoll.report.report_input import ReportInput

@@ -67,7 +67,7 @@ def experiments_of(advice: Advice) -> list[AnsweringExperiment]:
 def known_workloads() -> Known:
     """Every workload's figures and parameters, as a need may name them."""
     from virtoll.advise import Figure, Known, KnownWorkload
-    from virtoll.campaign.preview import catalogue, measured_by
+    from virtoll.pipeline.preview import catalogue, measured_by
     from virtoll.runfolder.frame_shape import FrameShape
 
     names, workloads = catalogue(), {}
@@ -115,9 +115,9 @@ def _checked(model: type[Parameters], name: str, need_value: Any) -> Any:
 
 def _answering(missing: Missing) -> AnsweringExperiment:
     """The experiment as the text of its file, checked as ``virtoll plan`` checks it, and how long it takes."""
-    from virtoll.campaign.preview import catalogue, estimate, plan_of
-    from virtoll.campaign.requirements import possible, why_impossible
     from virtoll.experiment.parse import parse_experiment
+    from virtoll.pipeline.preview import catalogue, estimate, plan_of
+    from virtoll.pipeline.requirements import possible, why_impossible
     from virtoll.report.advice import AnsweringExperiment, file_text
 
     text = file_text(missing.document)

@@ -70,9 +70,9 @@ def merge(
 
     Each planned trial is in it once. Merging again takes parts that came since.
     """
-    from virtoll.campaign.merge import Allowed
-    from virtoll.campaign.merge import merge as merge_parts
-    from virtoll.campaign.parts import blocks_words
+    from virtoll.pipeline.merge import Allowed
+    from virtoll.pipeline.merge import merge as merge_parts
+    from virtoll.pipeline.parts import blocks_words
 
     command = ["virtoll", "campaign", "merge", *map(str, folders)]
     command += ["--partial"] if partial else []

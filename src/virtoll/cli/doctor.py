@@ -202,10 +202,10 @@ def try_platforms(
     ``without_root``: an ordinary user's is his own result; root's is what an ordinary user found out, read from the
     descriptor ``unprivileged``.
     """
-    from virtoll.campaign import probe_cache
-    from virtoll.campaign.pinning import choose_pinning
-    from virtoll.campaign.progress import SilentProgress
-    from virtoll.campaign.session import open_run_session
+    from virtoll.pipeline import probe_cache
+    from virtoll.pipeline.pinning import choose_pinning
+    from virtoll.pipeline.progress import SilentProgress
+    from virtoll.pipeline.session import open_run_session
     from virtoll.platforms import EVERY_PLATFORM, platform_of
 
     rows: list[Tried] = []

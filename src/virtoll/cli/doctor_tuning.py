@@ -57,7 +57,7 @@ def _names(settings: str | None, reset: bool) -> list[str]:
 
 def _roles(cpus: tuple[int, ...]) -> CpuRoles:
     """As a run of guests with one CPU pins them."""
-    from virtoll.campaign.pinning import choose_pinning
+    from virtoll.pipeline.pinning import choose_pinning
 
     pinning = choose_pinning(1, tuple(cpu for cpu in cpus if cpu in os.sched_getaffinity(0)))
     generator = () if pinning.generator_cpu is None else (pinning.generator_cpu,)

@@ -21,9 +21,9 @@ from virtoll.errors import Interrupted, LabError, StorageError
 from virtoll.runfolder.records import TrialRecord
 
 if TYPE_CHECKING:
-    from virtoll.campaign.explain import ExplainRequest
     from virtoll.experiment.plan import Trial
     from virtoll.experiment.selection import Selection
+    from virtoll.pipeline.explain import ExplainRequest
 
 
 def explain(
@@ -48,7 +48,7 @@ def explain(
     Trials with observers on are added to the run's folder, and are never results of it.
     """
     del verbose  # its callback has set what this process and those below it do
-    from virtoll.campaign.explain import ExplainRequest, explained_experiment, outstanding
+    from virtoll.pipeline.explain import ExplainRequest, explained_experiment, outstanding
     from virtoll.report import explanation_document, explanation_lines, load_analysis
     from virtoll.runfolder.store import RunFolder
 
@@ -71,8 +71,8 @@ def explain(
 def in_lab_explain(into: Path, words: str) -> None:
     """``explain``, in its lab; ``words``: JSON of the selection and the number of trials."""
     require_lab()
-    from virtoll.campaign.explain import ExplainRequest
     from virtoll.experiment.selection import Selection
+    from virtoll.pipeline.explain import ExplainRequest
 
     request = json.loads(words)
     _measure_here(into, ExplainRequest(Selection.of_record(request["selection"]), request["trials"]))
@@ -80,8 +80,8 @@ def in_lab_explain(into: Path, words: str) -> None:
 
 def _measure(folder: Path, selection: Selection, trials: int) -> None:
     """Here where all platforms are models, else in a lab that is handed the host's own /proc."""
-    from virtoll.campaign.explain import ExplainRequest, explained_experiment
-    from virtoll.campaign.preview import needs_lab
+    from virtoll.pipeline.explain import ExplainRequest, explained_experiment
+    from virtoll.pipeline.preview import needs_lab
     from virtoll.runfolder.store import RunFolder
 
     experiment = explained_experiment(RunFolder.open(folder))
@@ -124,8 +124,8 @@ class ToldOnStderr:
 
 
 def _measure_here(folder: Path, request: ExplainRequest) -> None:
-    from virtoll.campaign.explain import explain as explain_run
     from virtoll.lab.interrupts import interruptible
+    from virtoll.pipeline.explain import explain as explain_run
     from virtoll.runfolder.store import RunFolder
     from virtoll.runfolder.writer import writing
 

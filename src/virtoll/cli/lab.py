@@ -84,7 +84,7 @@ def prepare_outside(*images: str, kernel: bool, kernels: Iterable[Path] = ()) ->
 
 def prepare_lab(experiment: Experiment) -> None:
     """All that an experiment needs of the world outside the lab; a ``UsageError`` if no lab can be made here."""
-    from virtoll.campaign.requirements import images_of, needs_kernel, own_kernels
+    from virtoll.pipeline.requirements import images_of, needs_kernel, own_kernels
 
     prepare_outside(*images_of(experiment), kernel=needs_kernel(experiment), kernels=own_kernels(experiment))
     check_lab()

@@ -77,8 +77,8 @@ def list_experiments(as_json: Json = False) -> None:
 
     'virtoll show experiment NAME' has all of one, with its whole question.
     """
-    from virtoll.campaign.preview import estimate, plan_of
     from virtoll.experiment.parse import presets
+    from virtoll.pipeline.preview import estimate, plan_of
 
     rows: list[dict[str, Any]] = []
     for path in sorted(presets().glob("*.yaml"), key=lambda path: path.stem):

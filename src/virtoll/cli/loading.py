@@ -60,8 +60,8 @@ def load(name: str, selection: Selection | None = None) -> Experiment:
     from virtoll.experiment.parse import find_experiment, load_experiment
 
     file = find_experiment(name)  # before what takes long to import: a name is easily misspelt
-    from virtoll.campaign.preview import catalogue
     from virtoll.experiment.selection import EVERYTHING
+    from virtoll.pipeline.preview import catalogue
 
     checked = load_experiment(file, catalogue(), selection or EVERYTHING)
     if checked.needs:

@@ -40,8 +40,8 @@ def measure_into(
 
 def consolidation_of(text: str) -> Experiment:
     """The experiment of ``virtoll consolidation``, checked; ``text``: its YAML."""
-    from virtoll.campaign.preview import catalogue
     from virtoll.experiment.parse import parse_experiment
+    from virtoll.pipeline.preview import catalogue
 
     return parse_experiment(text, Path("virtoll consolidation"), catalogue())
 
@@ -51,7 +51,8 @@ def measure_part(experiment: Experiment, block: str, into: Path) -> None:
 
     ``block``: such as 3 or 3-5. What is complete is kept, and what was killed is continued.
     """
-    from virtoll.campaign.parts import (
+    from virtoll.hosts.nodes import on_its_nodes
+    from virtoll.pipeline.parts import (
         ASIDE,
         asked_blocks,
         beginning,
@@ -60,8 +61,7 @@ def measure_part(experiment: Experiment, block: str, into: Path) -> None:
         part_of,
         refuse_undivided,
     )
-    from virtoll.campaign.preview import needs_lab, plan_of
-    from virtoll.hosts.nodes import on_its_nodes
+    from virtoll.pipeline.preview import needs_lab, plan_of
 
     refuse_undivided(experiment)
     if experiment.testbed is not None and needs_lab(experiment):
@@ -90,7 +90,7 @@ def measure_part(experiment: Experiment, block: str, into: Path) -> None:
 
 def _agent_sha256(experiment: Experiment) -> str | None:
     """Of the agent that this machine would measure with; None where all platforms are models."""
-    from virtoll.campaign.preview import needs_lab
+    from virtoll.pipeline.preview import needs_lab
 
     if not needs_lab(experiment):
         return None
@@ -103,7 +103,7 @@ def _agent_sha256(experiment: Experiment) -> str | None:
 
 def resume_into(folder: Path) -> None:
     """Measure what a run folder has not yet; no report."""
-    from virtoll.campaign.pipeline import experiment_of
+    from virtoll.pipeline.execution import experiment_of
     from virtoll.runfolder.store import RunFolder
 
     opened = RunFolder.open(folder)
@@ -122,7 +122,7 @@ def _here_or_in_lab(experiment: Experiment, here: Callable[[], None], inside: li
 
     If that fails, it has printed the error already, and its exit code is ours.
     """
-    from virtoll.campaign.preview import needs_lab
+    from virtoll.pipeline.preview import needs_lab
 
     if not needs_lab(experiment):
         here()
@@ -134,11 +134,11 @@ def _here_or_in_lab(experiment: Experiment, here: Callable[[], None], inside: li
 
 
 def _measure_here(experiment: Experiment, folder: Path, blocks: tuple[int, ...] = ()) -> None:
-    from virtoll.campaign.parts import only_blocks
-    from virtoll.campaign.pipeline import measure
-    from virtoll.campaign.preview import estimate, plan_of
-    from virtoll.campaign.requirements import possible
     from virtoll.cli.plan_words import against_lines, duration_words
+    from virtoll.pipeline.execution import measure
+    from virtoll.pipeline.parts import only_blocks
+    from virtoll.pipeline.preview import estimate, plan_of
+    from virtoll.pipeline.requirements import possible
 
     command = ["virtoll", "run", str(experiment.file), *experiment.selection.arguments()]
     if blocks:
@@ -161,13 +161,13 @@ def _measure_here(experiment: Experiment, folder: Path, blocks: tuple[int, ...] 
 
 
 def _resume_here(folder: Path) -> None:
-    from virtoll.campaign.pipeline import resume as resume_run
+    from virtoll.pipeline.execution import resume as resume_run
 
     with_progress(lambda progress: resume_run(folder, progress, _look_at), folder)
 
 
 def _extend_here(folder: Path, blocks: int) -> None:
-    from virtoll.campaign.pipeline import extend as extend_run
+    from virtoll.pipeline.execution import extend as extend_run
 
     command = ["virtoll", "extend", str(folder), "--blocks", str(blocks)]
     with_progress(lambda progress: extend_run(folder, blocks, command, progress), folder)
@@ -185,9 +185,9 @@ def with_progress(work: Callable[[Any], None], folder: Path) -> None:
 
     The folder is held until its state is final, so that no reader takes a run that is being ended for a killed one.
     """
-    from virtoll.campaign.progress import SilentProgress
     from virtoll.cli.progress import LiveProgress, Names, PlainProgress
     from virtoll.lab.interrupts import interruptible
+    from virtoll.pipeline.progress import SilentProgress
     from virtoll.runfolder.writer import writing
 
     # The signals are handled until the state is stored: a second one would end this process before.

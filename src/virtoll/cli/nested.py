@@ -40,8 +40,8 @@ def up(kind: Kind) -> None:
 
     Runs boot their own.
     """
-    from virtoll.campaign import interactive_nested
     from virtoll.image import prepare_image
+    from virtoll.pipeline import interactive_nested
 
     _build(kind)
     prepare_image("tiny", kernel=True, progress=say)
@@ -63,7 +63,7 @@ def down(
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,
 ) -> None:
     """End a nested host with all that is on it."""
-    from virtoll.campaign import interactive_nested
+    from virtoll.pipeline import interactive_nested
 
     if everything == (kind is not None):
         raise UsageError("name one kind of nested host, or give --all; 'virtoll nested list' shows what is up")
@@ -75,9 +75,9 @@ def down(
 @app.command("list")
 def list_nested_hosts(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the kinds, which of them are built, and what is up."""
-    from virtoll.campaign import interactive_nested
     from virtoll.errors import ImageError
     from virtoll.nested import NESTED_HOSTS, prepare_nested_host
+    from virtoll.pipeline import interactive_nested
 
     running = {nested_host.kind: nested_host for nested_host in interactive_nested.held()}
     rows = []
@@ -129,7 +129,7 @@ def shell(
     """
     import subprocess
 
-    from virtoll.campaign import interactive_nested
+    from virtoll.pipeline import interactive_nested
 
     nested_host = interactive_nested.find(kind)
     words = interactive_nested.command(nested_host, argv or [], terminal=not argv and sys.stdin.isatty())
@@ -139,8 +139,8 @@ def shell(
 @app.command(hidden=True)
 def hold(kind: Kind) -> None:
     """What 'up' leaves in the background: first outside a lab, then in it."""
-    from virtoll.campaign import interactive_nested
     from virtoll.lab.launch import inside_lab, run_in_lab
+    from virtoll.pipeline import interactive_nested
 
     interactive_nested.known_kind(kind)
     if inside_lab() is None:
@@ -151,7 +151,7 @@ def hold(kind: Kind) -> None:
 
 
 def _build(kind: str) -> None:
-    from virtoll.campaign import interactive_nested
     from virtoll.nested import NESTED_HOSTS, prepare_nested_host
+    from virtoll.pipeline import interactive_nested
 
     prepare_nested_host(NESTED_HOSTS[interactive_nested.known_kind(kind)], progress=say)

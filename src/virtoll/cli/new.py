@@ -226,8 +226,8 @@ def _entries(words: dict[str, str]) -> Iterator[str]:
 
 def _refuse_what_does_not_load(text: str, file: Path) -> None:
     """A platform or workload that is nothing without keys of its own is for a file that its user writes."""
-    from virtoll.campaign.preview import catalogue
     from virtoll.experiment.parse import parse_experiment
+    from virtoll.pipeline.preview import catalogue
 
     try:
         parse_experiment(text, file, catalogue())

@@ -45,8 +45,8 @@ def plan(
     """
     selection = chosen(size, platform, workload, only, skip, until, blocks=blocks, seed=seed, against=against)
     checked = load(experiment, selection)
-    from virtoll.campaign.preview import plan_of
-    from virtoll.campaign.requirements import reasons_of
+    from virtoll.pipeline.preview import plan_of
+    from virtoll.pipeline.requirements import reasons_of
 
     planned = plan_of(checked)
     reasons = reasons_of(planned, checked)
@@ -59,9 +59,9 @@ def plan(
 
 def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None]) -> dict[str, object]:
     """All of it, for a program; ``reasons``: why a trial is skipped, by its number."""
-    from virtoll.campaign.preview import estimate
-    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
     from virtoll.cli.plan_words import warnings_of
+    from virtoll.pipeline.preview import estimate
+    from virtoll.pipeline.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
 
     held = without_impossible(planned, reasons)
     sizes = memory_at_once(held, checked)
@@ -87,10 +87,10 @@ def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | No
 
 def _lines(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None], *, trials: bool) -> list[str]:
     """All of it, for a person; ``trials``: each trial, and no table of them."""
-    from virtoll.campaign.preview import estimate
-    from virtoll.campaign.progress import describe
-    from virtoll.campaign.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
     from virtoll.cli.plan_words import against_lines, memory_line, skipped_lines, table_lines, warnings_of
+    from virtoll.pipeline.preview import estimate
+    from virtoll.pipeline.progress import describe
+    from virtoll.pipeline.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
 
     lines: list[str] = []
     for trial in planned.trials if trials else ():
@@ -115,8 +115,8 @@ def _lines(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None]
 
 def _documents(planned: Plan, reasons: Mapping[int, str | None]) -> list[dict[str, Any]]:
     """The trials for a program; a paper's are tens of thousands, of a few cells."""
-    from virtoll.campaign.preview import planned_trial
     from virtoll.experiment.plan import cells_of
+    from virtoll.pipeline.preview import planned_trial
 
     cells = {cell: planned_trial(trial).to_json() for cell, trial in cells_of(planned.trials).items()}
     return [
@@ -134,8 +134,8 @@ def _documents(planned: Plan, reasons: Mapping[int, str | None]) -> list[dict[st
 
 def _kernel_download(checked: Experiment) -> KernelDownload | None:
     """What machines of the experiment need and the cache has not; None where it has all, or none is needed."""
-    from virtoll.campaign.requirements import needs_kernel
     from virtoll.image import default_cache, kernel_download
+    from virtoll.pipeline.requirements import needs_kernel
 
     try:
         return kernel_download(default_cache()) if needs_kernel(checked) else None

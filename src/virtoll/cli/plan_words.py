@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from virtoll import units
-from virtoll.campaign.preview import whole_seconds
 from virtoll.cli.output import MOST_COLUMNS
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan
 from virtoll.host.readings import memory_bytes
+from virtoll.pipeline.preview import whole_seconds
 
 _FEWEST_BLOCKS = 3
 Cell = tuple[str, str]

@@ -20,8 +20,8 @@ from rich.table import Column
 from rich.text import Text
 
 from virtoll import units
-from virtoll.campaign.progress import describe, outcome
 from virtoll.experiment.plan import Trial
+from virtoll.pipeline.progress import describe, outcome
 from virtoll.runfolder.records import TrialRecord
 
 

@@ -139,7 +139,7 @@ def extend(
     Verdicts are then tested at a stricter level.
     """
     del quiet, verbose
-    from virtoll.campaign.extension import asked_blocks, extended_experiment, refuse_unfinished
+    from virtoll.pipeline.extension import asked_blocks, extended_experiment, refuse_unfinished
     from virtoll.runfolder.store import RunFolder
 
     folder = run_to_measure(run, "extend")

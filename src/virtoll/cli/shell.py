@@ -16,14 +16,14 @@ from pathlib import Path
 from virtoll.agent.client import AgentClient
 from virtoll.agent.links import network_request
 from virtoll.agent.operations.session import TerminalExit, TerminalInputRequest, TerminalRequest
-from virtoll.campaign.pinning import choose_pinning
-from virtoll.campaign.preview import catalogue
-from virtoll.campaign.progress import SilentProgress
-from virtoll.campaign.session import open_run_session
 from virtoll.errors import AgentError, UsageError
 from virtoll.experiment.model import PlatformChoice
 from virtoll.experiment.parse import parse_experiment
 from virtoll.lab.network import plan_links
+from virtoll.pipeline.pinning import choose_pinning
+from virtoll.pipeline.preview import catalogue
+from virtoll.pipeline.progress import SilentProgress
+from virtoll.pipeline.session import open_run_session
 from virtoll.platforms import platform_of
 from virtoll.platforms.attachment import attach
 from virtoll.platforms.base import GuestRequest

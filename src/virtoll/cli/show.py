@@ -175,7 +175,7 @@ def show_experiment(
     from virtoll.experiment.selection import Selection
 
     checked = load(name, Selection(size=size))
-    from virtoll.campaign.preview import estimate, plan_of
+    from virtoll.pipeline.preview import estimate, plan_of
 
     planned = plan_of(checked)
     document = {

@@ -23,9 +23,9 @@ from virtoll.runfolder.campaign_records import CampaignRecord, SubmissionRecord
 from virtoll.system.python import isolated
 
 if TYPE_CHECKING:
-    from virtoll.campaign.submission import ArrayJob, CampaignStatus, Queued
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.selection import Selection
+    from virtoll.pipeline.submission import ArrayJob, CampaignStatus, Queued
 MOST_RESTARTS: Final = 3
 """How often a task that ran into its time limit begins again: blocks that never fit it must not go round for ever."""
 CampaignFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A campaign's folder.")]
@@ -78,8 +78,8 @@ def submit(
     folder, checked, before = _meant(experiment, into, selection)
     if nodes is None and before is None:
         raise UsageError("--nodes is missing: give on how many nodes at once the campaign is measured, such as 8")
-    from virtoll.campaign.submission import refuse_own
-    from virtoll.campaign.wired import features_of, refuse_unwired
+    from virtoll.pipeline.submission import refuse_own
+    from virtoll.pipeline.wired import features_of, refuse_unwired
 
     changes: Mapping[str, Any] = {
         "nodes": nodes,
@@ -104,8 +104,8 @@ def submit(
 
 def _submit(folder: Path, checked: Experiment, settings: SubmissionRecord) -> None:
     """Submit the arrays that are missing, and say what each is; or why nothing is submitted."""
-    from virtoll.campaign import slurm
-    from virtoll.campaign.submission import kept, submit, submitting
+    from virtoll.pipeline import slurm
+    from virtoll.pipeline.submission import kept, submit, submitting
 
     slurm.require()
     with submitting(folder):
@@ -126,8 +126,8 @@ def status(folder: CampaignFolder, as_json: Json = False) -> None:
 
     With what Slurm says of its tasks, where Slurm is.
     """
-    from virtoll.campaign import slurm
-    from virtoll.campaign.submission import last_words, queued, standing
+    from virtoll.pipeline import slurm
+    from virtoll.pipeline.submission import last_words, queued, standing
 
     folder = folder.absolute()
     there = standing(folder)
@@ -156,8 +156,8 @@ def task(
     index = os.environ.get("SLURM_ARRAY_TASK_ID", "")
     if not index.isdigit():
         raise UsageError("this command is a Slurm task's; measure blocks with 'virtoll campaign block'")
-    from virtoll.campaign.submission import EXPERIMENT_FILE, alone, settings_of, task_blocks
     from virtoll.experiment.selection import Selection
+    from virtoll.pipeline.submission import EXPERIMENT_FILE, alone, settings_of, task_blocks
 
     settings = settings_of(folder)
     blocks = task_blocks(folder, array, int(index))
@@ -177,9 +177,9 @@ def task(
 
 def _on_the_guests_node(settings: SubmissionRecord) -> None:
     """Go on where the guests are to be, and tell which hosts the testbed's nodes are; else Slurm ran this elsewhere."""
-    from virtoll.campaign import slurm
-    from virtoll.campaign.wired import placed
     from virtoll.hosts.nodes import VARIABLE, written
+    from virtoll.pipeline import slurm
+    from virtoll.pipeline.wired import placed
 
     nodes = slurm.nodes_of(os.environ["SLURM_JOB_NODELIST"])
     placement = placed(nodes, settings.labels, settings.wired)
@@ -213,7 +213,7 @@ def _told_of_the_limit() -> Iterator[list[int]]:
 
 def _begin_again(folder: Path, blocks: str, index: int) -> None:
     """Requeue this task, or VirtollError where that was done often enough."""
-    from virtoll.campaign import slurm
+    from virtoll.pipeline import slurm
 
     what = f"block {blocks}" if blocks.isdigit() else f"blocks {blocks}"
     restarts = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
@@ -232,9 +232,9 @@ _MOST_LOGS = 20  # whose last lines are read
 
 def _meant(name: str, into: Path | None, selection: Selection) -> tuple[Path, Experiment, SubmissionRecord | None]:
     """The campaign's folder, its experiment, and how it was submitted before; by the folder alone, or by both."""
-    from virtoll.campaign.parts import refuse_undivided
-    from virtoll.campaign.submission import EXPERIMENT_FILE, settings_of
     from virtoll.experiment.selection import EVERYTHING, Selection
+    from virtoll.pipeline.parts import refuse_undivided
+    from virtoll.pipeline.submission import EXPERIMENT_FILE, settings_of
 
     if Path(name).is_dir():
         folder = Path(name).absolute()
@@ -259,10 +259,10 @@ def _jobs(
     folder: Path, checked: Experiment, settings: SubmissionRecord, *, dry_run: bool
 ) -> tuple[CampaignStatus, list[ArrayJob], list[Queued]]:
     """What of the campaign there is, the arrays that are to be submitted, and the tasks that Slurm has already."""
-    from virtoll.campaign import slurm
-    from virtoll.campaign.parts import CAMPAIGN_FILE, joined_campaign, part_of, read_campaign, refuse_other_campaign
-    from virtoll.campaign.preview import plan_of
-    from virtoll.campaign.submission import CampaignStatus, array_jobs, missing_tasks, queued, standing
+    from virtoll.pipeline import slurm
+    from virtoll.pipeline.parts import CAMPAIGN_FILE, joined_campaign, part_of, read_campaign, refuse_other_campaign
+    from virtoll.pipeline.preview import plan_of
+    from virtoll.pipeline.submission import CampaignStatus, array_jobs, missing_tasks, queued, standing
 
     plan = plan_of(checked)
     whole = part_of(checked, plan, tuple(range(checked.blocks)))
@@ -309,7 +309,7 @@ def _tell(folder: Path, there: CampaignStatus, under_way: list[Queued]) -> None:
 
 
 def _task_words(array: ArrayJob, job: str, settings: SubmissionRecord) -> str:
-    from virtoll.campaign.parts import blocks_words
+    from virtoll.pipeline.parts import blocks_words
 
     many, nodes = len(array.record.tasks), settings.nodes
     beside = f", each with its {' and its '.join(settings.labels)}" if settings.labels else ""
@@ -355,7 +355,7 @@ def _lines(
     folder: Path, there: CampaignStatus, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]
 ) -> Iterator[str]:
     """The same for a person."""
-    from virtoll.campaign.parts import blocks_words
+    from virtoll.pipeline.parts import blocks_words
 
     of = there.campaign
     yield f"{of.experiment}, campaign {of.campaign[:8]}: {len(there.complete)} of {of.blocks} blocks are complete"
@@ -377,7 +377,7 @@ def _lines(
 
 def _queue_lines(tasks: list[Queued]) -> Iterator[str]:
     """A line for each state that Slurm's tasks are in."""
-    from virtoll.campaign.parts import blocks_words
+    from virtoll.pipeline.parts import blocks_words
 
     for state in sorted({queued_task.task.state for queued_task in tasks}):
         same_state = [queued_task for queued_task in tasks if queued_task.task.state == state]

@@ -1,4 +1,4 @@
-"""Two builds or settings in one campaign: each platform that a setting concerns is there as it is (A) and with it (B).
+"""Two builds or settings in one run: each platform that a setting concerns is there as it is (A) and with it (B).
 
 A setting is a parameter of the platforms (``runtime=crun``), a folder of programs or one program, or the package of a
 guest kernel (``kernel=FILE.deb``). Main type: ``Sides``. Nothing is started; of files only names and kinds are looked

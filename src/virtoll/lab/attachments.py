@@ -81,7 +81,7 @@ class EndpointInterfaces:
 def _for_its_guest(
     attach: Callable[Concatenate[Attachments, Link, Rest], Made],
 ) -> Callable[Concatenate[Attachments, Link, Rest], Made]:
-    """A link that the kernel refuses costs the guest that wanted it, not the campaign."""
+    """A link that the kernel refuses costs the guest that wanted it, not the run."""
 
     @functools.wraps(attach)
     def attached(self: Attachments, link: Link, /, *rest: Rest.args, **named: Rest.kwargs) -> Made:

@@ -1,7 +1,7 @@
 """The instrument's own limits, from calibrations: the largest rate with nothing between, and the latency's floor.
 
 A result within 10 % of the ceiling says something about the generator and not about the platform: *generator-bound*.
-The lower of a campaign's calibrations counts, so that a host that became slower marks too much rather than too little.
+The lower of a run's calibrations counts, so that a host that became slower marks too much rather than too little.
 """
 
 import json

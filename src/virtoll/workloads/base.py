@@ -54,7 +54,7 @@ class Metric:
 
 DURATION = Metric("duration", "ns", "lower", "marks")
 SIZED_NS = 200_000_000
-"""A job that can be repeated is, until the host takes so long for it (``virtoll.campaign.sizing``)."""
+"""A job that can be repeated is, until the host takes so long for it (``virtoll.pipeline.sizing``)."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Between them all is equal but the number of frames: the sender wakes equally often, sends what is due and sleeps. So the
 difference of the CPUs' busy times over that of the frames is the time of one frame, whoever's core does the work. What
-generator and sink take with nothing between (``campaign/calibration.py``) is taken off in ``stats/frame_cost.py``.
+generator and sink take with nothing between (``pipeline/calibration.py``) is taken off in ``stats/frame_cost.py``.
 
 Live frames cannot sleep, and send each frame by itself, which costs a router more. So packet sockets take their place.
 """

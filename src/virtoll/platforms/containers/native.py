@@ -1,7 +1,7 @@
 """The host itself: the agent as a process of the lab, on the image's root file system by ``chroot``.
 
 ``native`` is the baseline; ``native-again`` is the same thing under another name, the A/A control: what differs
-between the two is what the campaign cannot see. Its traffic is routed by the host's kernel in the lab's own network
+between the two is what the run cannot see. Its traffic is routed by the host's kernel in the lab's own network
 namespace.
 """
 

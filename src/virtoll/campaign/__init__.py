@@ -1,1 +1,0 @@
-"""The pipeline: experiment, plan, platforms, workloads, timekeeper, run folder. Begin reading at `pipeline`."""
