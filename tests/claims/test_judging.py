@@ -337,8 +337,8 @@ def test_a_guest_next_to_a_load_is_compared_with_the_guest_alone() -> None:
         measured.append(Made("runc", "povray", {}, value=seconds * 1e9, beside=condition))
     analysis = analyse(made_up_run({"native": {}, "runc": {}}, measured))
     test = (
-        "{says: renders, workload: povray, where: {beside: heavy}, against: {where: {beside: nothing}}, "
-        "times_slower: {at_least: 1.5}}"
+        "{says: renders, workload: povray, where: {neighbour_load: heavy}, "
+        "against: {where: {neighbour_load: nothing}}, times_slower: {at_least: 1.5}}"
     )
     found = judged(analysis, test)
     assert found.outcome is Outcome.SUPPORTED
@@ -346,7 +346,7 @@ def test_a_guest_next_to_a_load_is_compared_with_the_guest_alone() -> None:
     assert finding.against == "alone"
     assert_facts(finding.under, "heavy", "same CPUs")
     assert judged(analysis, test.replace("heavy", "idle")).outcome is Outcome.REFUTED
-    of_two = judged(analysis, test.replace("beside: heavy", "beside: heavy, beside_guests: 2"))
+    of_two = judged(analysis, test.replace("neighbour_load: heavy", "neighbour_load: heavy, neighbour_guests: 2"))
     assert of_two.outcome is Outcome.NOT_MEASURED
 
 

@@ -198,7 +198,11 @@ def test_a_wrong_file_is_refused(text: str, facts: tuple[Fact, ...]) -> None:
             "{platforms: {but_not: [{family: os}]}}",
             ("tests.0.against.platforms.but_not.family", "'os'", "os-level"),
         ),
-        ("baseline", "{where: {beside_guest: 1}}", ("tests.0.against.where", "'beside_guest'", "'beside_guests'")),
+        (
+            "baseline",
+            "{where: {neighbour_guest: 1}}",
+            ("tests.0.against.where", "'neighbour_guest'", "'neighbour_guests'"),
+        ),
     ],
 )
 def test_an_unknown_name_is_refused_with_those_that_are_near(old: str, new: str, facts: tuple[str, ...]) -> None:

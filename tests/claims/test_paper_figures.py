@@ -82,7 +82,7 @@ def test_every_printed_number_that_can_be_measured_is_in_a_part() -> None:
 
 
 def test_what_is_asked_of_a_run_are_workloads_and_their_parameters() -> None:
-    others = {"guests", "vcpus", "beside", "beside_guests", "beside_affinity", "beside_rate_share"}
+    others = {"guests", "vcpus", "neighbour_load", "neighbour_guests", "neighbour_affinity", "neighbour_rate_share"}
     for one in paper_figures():
         for part in one.parts:
             named = part.now.workload
@@ -180,7 +180,7 @@ def test_a_neighbour_of_other_cpus_stands_in_a_panel_of_its_own() -> None:
     ]
     part, marks = measured(figure("schlosser2011", "table", "1"), run(made, calibrated_rate=1e8))
     assert {mark.panel: round(mark.value, 1) for mark in marks} == {("heavy", "shared"): 0.4, ("heavy", "apart"): 0.9}
-    assert part.panel == ["beside", "beside_affinity"]
+    assert part.panel == ["neighbour_load", "neighbour_affinity"]
 
 
 def test_values_in_their_own_unit_have_the_bare_host_among_them() -> None:

@@ -73,8 +73,8 @@ def test_a_run_says_of_a_claim_what_was_put_into_it(case: ClaimCase) -> None:
     ("claim", "measured", "facts"),
     [
         ("S03", "sources-68 native 290,300,300 + sources-504 native 1000,2000", ("sources 3",)),
-        ("S10", WITHOUT_LIGHT, ("beside light",)),
-        ("S10", f"{WITHOUT_LIGHT} + beside-68 kvm 0:75,light:75,heavy:75", ("beside light", "netns")),
+        ("S10", WITHOUT_LIGHT, ("neighbour load light",)),
+        ("S10", f"{WITHOUT_LIGHT} + beside-68 kvm 0:75,light:75,heavy:75", ("neighbour load light", "netns")),
     ],
     ids=["sources", "light", "light of another"],
 )

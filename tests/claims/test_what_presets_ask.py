@@ -31,13 +31,13 @@ def _attributes(experiment: Experiment, trial: Trial) -> dict[str, Any]:
     """What a test's `where` can name of a planned trial."""
     scale, beside = trial.scale, trial.condition
     size = {"guests": scale.guests if scale else 1, "vcpus": scale.vcpus if scale else experiment.vcpus}
-    others: dict[str, Any] = {"beside": NOTHING}
+    others: dict[str, Any] = {"neighbour_load": NOTHING}
     if beside is not None:
         others = {
-            "beside": beside.load,
-            "beside_guests": beside.guests,
-            "beside_affinity": beside.affinity,
-            "beside_rate_share": beside.rate_share,
+            "neighbour_load": beside.load,
+            "neighbour_guests": beside.guests,
+            "neighbour_affinity": beside.affinity,
+            "neighbour_rate_share": beside.rate_share,
         }
     given = trial.workload.parameters.model_dump(mode="json").items()
     return {**size, **{name: size["vcpus"] if value == VCPUS else value for name, value in given}, **others}

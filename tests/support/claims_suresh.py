@@ -255,7 +255,7 @@ yes whatever VirtualBox does: nginx rate_requests_per_second=100 native 1 kvm 1.
 no half as long again: nginx rate_requests_per_second=1600 kvm 3,3.1,4.5 virtualbox 3,3,9 | finds kvm=3/4.5
 unsure twice as long: nginx rate_requests_per_second=1600 spread=0.1 kvm 3,3,6.1 | finds kvm=3/6.1
 nothing VirtualBox: nginx rate_requests_per_second=1600 native 2 virtualbox 3,3.1,3.5 | lacks platform
-nothing idle guests: nginx rate_requests_per_second=1600 native 2 kvm 3,3.1 | lacks beside heavy
+nothing idle guests: nginx rate_requests_per_second=1600 native 2 kvm 3,3.1 | lacks neighbour load heavy
 
 K10
 yes Table 3: outside threads=2 kvm 215.22,217.13,85.24 virtualbox 200.37,201.2,89.05 tcg 100,80,99 gvisor 100,80,99
@@ -267,10 +267,10 @@ yes inside and outside: outside kvm 349,357,102 + inside kvm 900,890,300 | finds
 no(yes no) by heavy load: outside kvm 349,357,235 | finds kvm=357/349,235/349
 no(no yes) less beside idle: outside kvm 349,314,102 | finds kvm=314/349,102/349
 no(no yes) more beside idle: outside kvm 349,384,102 | finds kvm=384/349,102/349
-no(nothing no) by heavy load alone: outside kvm 349,-,300 | finds kvm=300/349 | lacks beside idle
-unsure(nothing yes) heavy load alone: outside kvm 349,-,102 | finds kvm=102/349 | lacks beside idle
+no(nothing no) by heavy load alone: outside kvm 349,-,300 | finds kvm=300/349 | lacks neighbour load idle
+unsure(nothing yes) heavy load alone: outside kvm 349,-,102 | finds kvm=102/349 | lacks neighbour load idle
 unsure 5 and 40 %: outside spread=0.1 kvm 349,331,209 | finds kvm=331/349,209/349
-nothing the guest alone: outside native 400 kvm 349 | lacks beside
+nothing the guest alone: outside native 400 kvm 349 | lacks neighbour load
 nothing others: outside native 400 runc 400,300,390 | lacks platform
 
 K11
@@ -279,8 +279,8 @@ yes Table 4: povray native 830 virtualbox 878,896,1530 kvm 817,836,1276 gvisor 8
 no(yes no) by heavy load: povray kvm 817,836,1090 | finds kvm=817/836,817/1090
 no(no yes) by idle guests: povray kvm 817,899,1276 | finds kvm=817/899,817/1276
 unsure 5 and 50 %: povray spread=0.1 kvm 817,858,1230 | finds kvm=817/858,817/1230
-unsure(yes nothing) idle guests alone: povray kvm 817,836 | finds kvm=817/836 | lacks beside heavy
-nothing the guest alone: povray native 830 kvm 817 | lacks beside
+unsure(yes nothing) idle guests alone: povray kvm 817,836 | finds kvm=817/836 | lacks neighbour load heavy
+nothing the guest alone: povray native 830 kvm 817 | lacks neighbour load
 nothing others: povray native 830 runc 830,835,1300 | lacks platform
 
 K12

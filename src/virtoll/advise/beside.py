@@ -168,7 +168,7 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str])
     """Beside the load that stands for all others; of several loads at once no run knows."""
     if len(loads) > 1:
         return f"no experiment has guests of several loads ({', '.join(loads)}) beside one at once"
-    beside = {"beside": loads[0]}
+    beside = {"neighbour_load": loads[0]}
     if isinstance(part, RouterNeed):
         return asked_of_router(analysis, ratios, part, beside)
     reason = ""

@@ -48,7 +48,7 @@ _AXES = {
     "working_set_bytes": "working set, B",
     "rate_requests_per_second": "requests/s",
     "offered": "offered, Mbit/s",
-    "beside": "load of the guests beside",
+    "neighbour_load": "load of the guests beside",
 }
 
 
@@ -161,7 +161,7 @@ def panels_of(data: PartData) -> list[PanelData]:
 
 def axis_words(name: str | None) -> str | None:
     """The title of an axis over a parameter; None for none."""
-    return None if name is None else _AXES.get(name, name.removeprefix("beside_").replace("_", " "))
+    return None if name is None else _AXES.get(name, name.removeprefix("neighbour_").replace("_", " "))
 
 
 def said_mark(part: Part, mark: Mark) -> str:
@@ -192,13 +192,13 @@ def value_words(name: str | None, value: Scalar | None) -> str:
     """A parameter's value in words: '68 B', '50 % of its maximum', 'beside heavy'; empty for none."""
     if name is None or value is None:
         return ""
-    if name == "beside_rate_share" and isinstance(value, float):
+    if name == "neighbour_rate_share" and isinstance(value, float):
         return f"beside {units.percent(value)} of its maximum"
-    if name == "beside":
+    if name == "neighbour_load":
         return "alone" if value == "nothing" else f"beside {value}"
     if name in _UNITS:
         return f"{placed_text(value)} {_UNITS[name].removesuffix('s') if value == 1 else _UNITS[name]}"
-    return f"{name.removeprefix('beside_').replace('_', ' ')} {placed_text(value)}"
+    return f"{name.removeprefix('neighbour_').replace('_', ' ')} {placed_text(value)}"
 
 
 def _rows(data: PartData) -> Iterator[TableRow]:

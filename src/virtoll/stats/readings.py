@@ -3,8 +3,8 @@
 Main type: `Cell`. Its `attributes` are all that a test's `where` can name: the workload's parameters, and
 
 - `guests`, `vcpus`, `memory_bytes`: how many guests did the same at once, and of which size;
-- `beside`: the load of the guests beside it, or `nothing`; `beside_guests`, `beside_affinity`, `beside_platform`,
-  `beside_memory_bytes`, `beside_rate_share`: what else is told of them.
+- `neighbour_load`: the load of its neighbours, or `nothing`; `neighbour_guests`, `neighbour_affinity`,
+  `neighbour_platform`, `neighbour_memory_bytes`, `neighbour_rate_share`: how many they are, and the rest of them.
 """
 
 import json
@@ -37,16 +37,21 @@ PLAIN: Mapping[str, Any] = {
     "egress": "one",
 }
 # Guests beside are of the measured one's own platform, as the papers' are.
-USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "beside": NOTHING, "beside_platform": None, "guests": 1}
+USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "neighbour_load": NOTHING, "neighbour_platform": None, "guests": 1}
 SIZES = frozenset({"guests", "vcpus", "memory_bytes"})
-_OF_BESIDE = frozenset({"beside_guests", "beside_affinity", "beside_memory_bytes", "beside_rate_share"})
-ATTRIBUTES = frozenset(USUAL) | SIZES | _OF_BESIDE  # what a cell may have besides its workload's parameters
-OF_OTHERS = "beside"
+_NEIGHBOURS = frozenset({"neighbour_guests", "neighbour_affinity", "neighbour_memory_bytes", "neighbour_rate_share"})
+ATTRIBUTES = frozenset(USUAL) | SIZES | _NEIGHBOURS  # what a cell may have besides its workload's parameters
+NEIGHBOUR_LOAD = "neighbour_load"
 SHARE = "share"
 VCPUS = "vcpus"  # a parameter's value: as many as the guest has virtual CPUs
 Under = str | Condition | ScalePoint
 Rounds = Mapping[tuple[int, int], float]
 AttributesOf = Callable[[Task, Under], Mapping[str, Any]]
+
+
+def is_of_neighbours(attribute: str) -> bool:
+    """Whether an attribute of a cell says something of its neighbours."""
+    return attribute.startswith("neighbour_")
 
 
 @dataclass(frozen=True)
@@ -226,17 +231,17 @@ def _host_cpus(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
 def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:
     guest = analysis.data.manifest.experiment.get("guest") or {}
     size = {"guests": 1, "vcpus": guest.get("vcpus"), "memory_bytes": guest.get("memory_bytes")}
-    others: dict[str, Any] = {"beside": NOTHING}
+    others: dict[str, Any] = {"neighbour_load": NOTHING}
     if isinstance(under, ScalePoint):
         size = {"guests": under.guests, "vcpus": under.vcpus, "memory_bytes": under.memory_bytes}
     elif isinstance(under, Condition):
         others = {
-            "beside": under.load,
-            "beside_guests": under.guests,
-            "beside_affinity": under.affinity,
-            "beside_platform": under.platform,
-            "beside_memory_bytes": under.memory_bytes,
-            "beside_rate_share": under.rate_share,
+            "neighbour_load": under.load,
+            "neighbour_guests": under.guests,
+            "neighbour_affinity": under.affinity,
+            "neighbour_platform": under.platform,
+            "neighbour_memory_bytes": under.memory_bytes,
+            "neighbour_rate_share": under.rate_share,
         }
     shape = task.shape
     frames = {key: getattr(shape, key) for key in PLAIN} if shape is not None else {}
@@ -256,5 +261,5 @@ def differing(cell: Cell, other: Cell) -> frozenset[str]:
     """
     names = {*cell.attributes, *other.attributes} - (by_vcpus(cell) & by_vcpus(other))
     if cell.task.workload != other.task.workload:
-        names = {name for name in names if name in SIZES or name.startswith(OF_OTHERS)}
+        names = {name for name in names if name in SIZES or is_of_neighbours(name)}
     return frozenset(name for name in names if cell.attributes.get(name) != other.attributes.get(name))

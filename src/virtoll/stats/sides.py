@@ -12,7 +12,7 @@ from typing import Any
 
 from virtoll.runfolder.records import Manifest, PlatformEntry
 from virtoll.stats.compared import EXTREMES, NOTHING, Against, Compared, Each, PlatformFilter, Range, Reading
-from virtoll.stats.readings import OF_OTHERS, USUAL, Cell, by_vcpus, differing
+from virtoll.stats.readings import NEIGHBOUR_LOAD, USUAL, Cell, by_vcpus, differing, is_of_neighbours
 
 PARAVIRTUAL_NICS = frozenset({"virtio", "virtio-net", "vmxnet3", "netfront"})
 EMULATED_NICS = frozenset({"e1000", "e1000e", "82540EM", "82545EM", "rtl8139", "pcnet", "vlance"})
@@ -180,8 +180,8 @@ def _where_of_the_others(measured: Mapping[str, Any], others: Mapping[str, Any])
     Where nothing is to be beside it, nothing else is told of what is beside it.
     """
     where = {key: value for key, value in {**measured, **others}.items() if value != "next"}
-    if where.get(OF_OTHERS) == NOTHING:
-        where = {key: value for key, value in where.items() if key == OF_OTHERS or not key.startswith(OF_OTHERS)}
+    if where.get(NEIGHBOUR_LOAD) == NOTHING:
+        return {key: value for key, value in where.items() if key == NEIGHBOUR_LOAD or not is_of_neighbours(key)}
     return where
 
 
@@ -230,10 +230,10 @@ def _with_followers(keys: set[str]) -> set[str]:
 
 
 def _follows(cell: Cell, other: Cell, may_differ: set[str]) -> set[str]:
-    """With or without guests beside, all that is told of them differs."""
-    if OF_OTHERS not in may_differ or cell.attributes[OF_OTHERS] == other.attributes[OF_OTHERS]:
+    """All attributes of neighbours differ where one cell has neighbours and the other does not."""
+    if NEIGHBOUR_LOAD not in may_differ or cell.attributes[NEIGHBOUR_LOAD] == other.attributes[NEIGHBOUR_LOAD]:
         return set()
-    return {name for name in (*cell.attributes, *other.attributes) if name.startswith(OF_OTHERS)}
+    return {name for name in (*cell.attributes, *other.attributes) if is_of_neighbours(name)}
 
 
 def _is_counterpart(against: Against, cell: Cell, other: Cell, manifest: Manifest) -> bool:
