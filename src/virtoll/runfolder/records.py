@@ -283,10 +283,10 @@ class TrialRecord(Record):
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
     `repeats`: how often the job ran between its marks. `cpu_points`: pairs of a few frames and many, for the CPU time
-    of a frame; None where that was not measured. `overhead` (stored as `observer`): what the
-    instrument itself used; None: not read. `condition`: what the guests beside it were to do, None where it was alone;
-    `neighbours`: what each of them did. `scale`: how many guests did the same at once, None for one; `members`: what
-    each of them did, and then clock, result and check of the trial are None.
+    of a frame; None where that was not measured. `overhead`: what the instrument itself used; None: not read.
+    `condition`: what its neighbours were to do, None if it ran alone; `neighbours`: what each of them did. `scale`: how
+    many guests did the same at once, None for one; `members`: what each of them did, and then clock, result and check
+    of the trial are None.
     """
 
     trial: int
@@ -312,7 +312,7 @@ class TrialRecord(Record):
     warm_up: bool = False
     repeats: Annotated[int, msgspec.Meta(ge=1)] = 1
     cpu_points: tuple[Point, ...] | None = None
-    overhead: Overhead | None = msgspec.field(default=None, name="observer")
+    overhead: Overhead | None = None
     condition: Condition | None = None
     neighbours: tuple[NeighbourRecord, ...] = ()
     scale: ScalePoint | None = None
