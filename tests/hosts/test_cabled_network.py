@@ -39,7 +39,7 @@ def test_a_link_without_a_cable_is_refused() -> None:
 
 
 def test_a_guest_beside_has_no_links() -> None:
-    assert CabledNetwork("the host", NICS, os.getpid()).reach(plan_links(4), beside=1).links == ()
+    assert CabledNetwork("the host", NICS, os.getpid()).reach(plan_links(4), neighbour=1).links == ()
 
 
 def test_each_egress_link_has_a_cable_of_its_own() -> None:

@@ -127,11 +127,11 @@ def with_nics_beside(**changed: object) -> Section:
 def test_a_neighbour_has_nics_on_the_same_hosts() -> None:
     """Where generator and sink are elsewhere, one more agent runs there."""
     elsewhere = with_nics_beside()
-    assert elsewhere.far_beside == ((HostAddress(ssh="bench@peer"), ("eth8", "eth9")),)
+    assert elsewhere.far_of_neighbour == ((HostAddress(ssh="bench@peer"), ("eth8", "eth9")),)
     assert elsewhere.far == ((HostAddress(ssh="bench@peer"), ("eth1", "eth2")),)
-    assert (elsewhere.near, elsewhere.near_beside) == (("nic0", "nic1"), ("nic8", "nic9"))
+    assert (elsewhere.near, elsewhere.near_of_neighbour) == (("nic0", "nic1"), ("nic8", "nic9"))
     over_ssh = with_nics_beside(**HERE, hypervisor={"host": {"ssh": "there"}, "interfaces": ["nic0", "nic1"]})
-    assert (over_ssh.far, over_ssh.far_beside) == ((), ())
+    assert (over_ssh.far, over_ssh.far_of_neighbour) == ((), ())
     assert over_ssh.moved == ("eth1", "eth2", "eth8", "eth9")
 
 

@@ -79,11 +79,11 @@ def test_each_link_goes_by_its_nic_and_is_named_as_virtolls(host: Dom0) -> None:
 
 def test_the_first_guest_beside_has_nics_and_bridges_of_its_own(host: Dom0) -> None:
     network = network_of(host, {"in0": RemoteNic("eth9", "p9", "02:00:00:00:00:09")})
-    (link,) = network.reach(plan_links(5), beside=1).links
+    (link,) = network.reach(plan_links(5), neighbour=1).links
     assert (link.trunk, link.bridge) == ("eth9", "virtoll-b-in0")
-    assert network.reach(plan_links(6), beside=2).links == ()
-    assert network.are_beside(GuestNetwork((link,)))
-    assert not network.are_beside(reached(network))
+    assert network.reach(plan_links(6), neighbour=2).links == ()
+    assert network.are_of_neighbour(GuestNetwork((link,)))
+    assert not network.are_of_neighbour(reached(network))
 
 
 def test_a_bridge_is_promised_made_at_its_first_use_and_stays(host: Dom0) -> None:

@@ -84,7 +84,7 @@ def test_one_host_generates_and_counts(given: Callable[[int], list[GuestConsole]
     with remote_peer(section(role(PEER, "eth0"), role(PEER, "eth1")), cast("Any", network)) as made:
         far = present(made)
         assert far.where == ("ssh bench@peer",)
-        assert (far.near, far.sinks, far.bridges, far.beside, far.ended) == (("nic0", "nic1"), 1, "t", None, None)
+        assert (far.near, far.sinks, far.bridges, far.neighbour, far.ended) == (("nic0", "nic1"), 1, "t", None, None)
         assert far.far == (("eth0", MACS["eth0"]), ("eth1", MACS["eth1"]))
         assert far.ends.generator is far.ends.sink
         assert (far.ends.of_source, far.ends.of_sink) == ((), ())
@@ -140,7 +140,7 @@ def test_a_guest_beside_has_an_agent_of_its_own(given: Callable[[int], list[Gues
     network = RecordedNetwork()
     with remote_peer(hosts, cast("Any", network)) as made:
         far = present(made)
-        own = present(far.beside)
+        own = present(far.neighbour)
         assert (own.where, own.near, own.sinks, own.bridges) == (("ssh bench@peer",), ("nic2", "nic3"), 1, "tb")
         assert own.far == (("eth2", MACS["eth2"]), ("lo", MACS["lo"]))
         assert own.ends.generator is own.ends.sink is not far.ends.generator

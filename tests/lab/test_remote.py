@@ -70,15 +70,15 @@ def test_the_first_guest_beside_has_the_nics_that_are_named_for_one(host: Remote
 
     network = RemoteNetwork(host, nics(0, "in0", "in1", "out", "marks"), os.getpid(), nics(4, "in0", "out"))
     planned = plan_links(3, 2)
-    measured, beside = network.reach(planned), network.reach(planned, beside=1)
+    measured, beside = network.reach(planned), network.reach(planned, neighbour=1)
     assert [(one.name, one.trunk, one.peer_interface) for one in beside.links] == [
         ("in0", "ens4", "eth4"),
         ("out", "ens5", "eth5"),
     ]
     assert {one.bridge for one in beside.links}.isdisjoint(one.bridge for one in measured.links)
-    assert network.are_beside(beside)
-    assert not network.are_beside(measured)
-    assert network.reach(planned, beside=2).links == ()
+    assert network.are_of_neighbour(beside)
+    assert not network.are_of_neighbour(measured)
+    assert network.reach(planned, neighbour=2).links == ()
 
 
 @pytest.mark.root

@@ -185,8 +185,8 @@ class Refusing(ModelNetwork):
     def __init__(self, first: int) -> None:
         self.first = first
 
-    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
-        del beside
+    def reach(self, network: GuestNetwork, *, neighbour: int = 0) -> GuestNetwork:
+        del neighbour
         if network.links[0].owner >= self.first:
             raise GuestError("ssh a@b has no NIC for in1, in2; it has: in0, out")
         return network

@@ -121,9 +121,9 @@ def test_guests_apart_have_cpus_of_their_own_or_the_idle_generators(
     pinning = Pinning((allowed[0],), allowed[-1], allowed[-2 if len(allowed) > 2 else -1])
     if len(allowed) == 1:
         pinning = Pinning((), None, None)
-    assert pinning.beside("apart", 1, allowed) == apart
-    assert pinning.beside("shared", 1, allowed) == pinning.guest_cpus
-    assert pinning.beside("unpinned", 1, allowed) == ()
+    assert pinning.of_neighbour("apart", 1, allowed) == apart
+    assert pinning.of_neighbour("shared", 1, allowed) == pinning.guest_cpus
+    assert pinning.of_neighbour("unpinned", 1, allowed) == ()
 
 
 def test_where_traffic_needs_the_only_other_cpu_no_guest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

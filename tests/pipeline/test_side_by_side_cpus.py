@@ -77,7 +77,7 @@ def test_a_guest_beside_has_the_loads_cpus_where_there_are_no_others(
     vcpus: int, cpus: range, apart: tuple[int, ...] | None
 ) -> None:
     pinning = choose_pinning(vcpus, tuple(cpus))
-    assert pinning.beside("apart", vcpus, tuple(cpus)) == apart
+    assert pinning.of_neighbour("apart", vcpus, tuple(cpus)) == apart
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_who_loads_a_guest_beside_has_cpus_of_its_own_where_there_are_any(
 ) -> None:
     cpus = tuple(range(count))
     pinning = choose_pinning(1, cpus)
-    found = pinning.of_load(pinning.beside("apart", 1, cpus) or (), cpus)
+    found = pinning.of_load(pinning.of_neighbour("apart", 1, cpus) or (), cpus)
     assert (found.generator, found.sink) == (generator, sink)
 
 

@@ -159,13 +159,13 @@ class Timekeeper:
         channel = _edges(list(self._guest.channel_marks))
         marks, step = self._marks_from_link(self._link) if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()
-        beside, beside_step = _marks_from_channel(channel)
-        own_ns, beside_ns = _between(marks, step), _between(beside, beside_step)
-        apart = [abs(own_ns - beside_ns)] if own_ns is not None and beside_ns is not None else []
+        channel_marks, channel_step = _marks_from_channel(channel)
+        own_ns, channel_ns = _between(marks, step), _between(channel_marks, channel_step)
+        apart = [abs(own_ns - channel_ns)] if own_ns is not None and channel_ns is not None else []
         clock = Clock(
             method="icmp" if self._link is not None else "channel",
             marks=marks,
-            channel_marks=beside,
+            channel_marks=channel_marks,
             realtime_step_ns=step,
             path_delay_before_ns=before,
             path_delay_after_ns=after,

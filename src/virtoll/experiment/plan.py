@@ -134,7 +134,7 @@ def _trials(experiment: Experiment, seconds: TrialSeconds) -> Iterator[Trial]:
             continue
         for workload, platforms in _shuffled(generator, _cells(experiment)):
             if experiment.conditions:
-                yield from _beside_others(experiment, generator, block, workload, platforms, seconds)
+                yield from _with_neighbours(experiment, generator, block, workload, platforms, seconds)
                 continue
             units = _units(experiment, platforms, workload, block)
             for platform, number, warm_up in _rounds(experiment, generator, workload, units, seconds):
@@ -225,7 +225,7 @@ def _warmed_up(generator: random.Random, seconds: Mapping[PlatformChoice, float]
     return [platform for platform in _shuffled(generator, list(seconds)) if seconds[platform] <= ROUNDS_SECONDS]
 
 
-def _beside_others(
+def _with_neighbours(
     experiment: Experiment,
     generator: random.Random,
     block: int,

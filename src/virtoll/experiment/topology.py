@@ -249,8 +249,8 @@ class Testbed(_Model):
 
     @model_validator(mode="after")
     def _neighbour_fits(self) -> Self:
-        beside, host = self.neighbour, self.hypervisor.host
-        if beside is None:
+        neighbour, host = self.neighbour, self.hypervisor.host
+        if neighbour is None:
             return self
         if host.guests or host.api is not None:
             raise ValueError(
@@ -260,8 +260,8 @@ class Testbed(_Model):
             raise ValueError("neighbour: one agent sends to its guest and counts; put generator and sink on one host")
         roles = (self.generator, self.sink, self.hypervisor, *([self.timekeeper] if self.timekeeper else []))
         named = [(role.host, name) for role in roles for name in role.interfaces]
-        interfaces = [(self.generator.host, beside.generator), (self.sink.host, beside.sink)]
-        for address, name in [*interfaces, *((host, name) for name in beside.hypervisor)]:
+        interfaces = [(self.generator.host, neighbour.generator), (self.sink.host, neighbour.sink)]
+        for address, name in [*interfaces, *((host, name) for name in neighbour.hypervisor)]:
             if (address, name) in named:
                 raise ValueError(f"neighbour: {name} ({address.words}) is there twice; name an interface of its own")
             named.append((address, name))
@@ -329,7 +329,7 @@ class Testbed(_Model):
         return tuple((role.host, tuple(role.interfaces)) for role in (*self.generators, *self.sinks))
 
     @property
-    def far_beside(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
+    def far_of_neighbour(self) -> tuple[tuple[HostAddress, tuple[str, ...]], ...]:
         """That host once more, with its interfaces for the guest beside the measured one.
 
         Empty where it is this machine, and where no NICs are named for that guest.
@@ -347,7 +347,7 @@ class Testbed(_Model):
         return tuple(name for role in roles for name in role.interfaces)
 
     @property
-    def near_beside(self) -> tuple[str, ...]:
+    def near_of_neighbour(self) -> tuple[str, ...]:
         """This machine's NICs for the guest beside the measured one, in the order of those that they face."""
         if self.neighbour is None:
             return ()
@@ -358,7 +358,7 @@ class Testbed(_Model):
     @property
     def moved(self) -> tuple[str, ...]:
         """All of this machine's NICs that are moved into the lab."""
-        return (*self.near, *self.near_beside)
+        return (*self.near, *self.near_of_neighbour)
 
     @property
     def this_machine(self) -> bool:

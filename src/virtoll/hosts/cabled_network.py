@@ -53,9 +53,9 @@ class CabledNetwork:
         del links
         return contextlib.nullcontext()
 
-    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
-        """The links by way of the cables; one that has none is refused, and a guest ``beside`` has none."""
-        if beside:
+    def reach(self, network: GuestNetwork, *, neighbour: int = 0) -> GuestNetwork:
+        """The links by way of the cables; one that has none is refused, and a ``neighbour`` has none."""
+        if neighbour:
             return GuestNetwork(())
         missing = [link.name for link in network.links if link.name not in self._nics]
         if missing:

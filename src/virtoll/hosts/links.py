@@ -41,8 +41,8 @@ class Links(Protocol):
         """These links themselves where their rate, delay and loss can be set; None where they cannot."""
         ...
 
-    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
-        """A guest's links as they lead to this host; ``beside``: which of those beside a measured one it is, from 1.
+    def reach(self, network: GuestNetwork, *, neighbour: int = 0) -> GuestNetwork:
+        """A guest's links as they lead to this host; ``neighbour``: its number among neighbours, from 1.
 
         On another host a guest beside has only those links for which there is a NIC of its own.
         """

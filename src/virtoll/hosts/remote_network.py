@@ -37,7 +37,7 @@ class RemoteNic:
 class RemoteNetwork:
     """The ``Links`` of another host; ``nics`` by link's name (``in0``, ``out``, ``marks``, ...).
 
-    ``beside``: the same of one guest beside the measured one, which has no other links.
+    ``neighbour``: the same of one guest next to the measured one, which has no other links.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RemoteNetwork:
         host: RemoteHost,
         nics: Mapping[str, RemoteNic],
         peer_pid: int,
-        beside: Mapping[str, RemoteNic] | None = None,
+        neighbour: Mapping[str, RemoteNic] | None = None,
     ) -> None:
         """Nothing is made before the first link. ``peer_pid``: a process in the network peer's namespace."""
         self._host = host
@@ -53,7 +53,7 @@ class RemoteNetwork:
         self._peer = ConnectedHost(Connection("the network peer", ("nsenter", f"--net=/proc/{peer_pid}/ns/net", "--")))
         self._lent_to: dict[str, str] = {}  # a network namespace there, by the NIC
         self._nics = nics
-        self._beside = beside or {}
+        self._neighbour_nics = neighbour or {}
         self._bridges: set[str] = set()
         self._made: dict[str, tuple[EndpointInterfaces, Callable[[], None] | None]] = {}
 
@@ -83,13 +83,13 @@ class RemoteNetwork:
         del links
         return contextlib.nullcontext()
 
-    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
+    def reach(self, network: GuestNetwork, *, neighbour: int = 0) -> GuestNetwork:
         """The links by way of the host's NICs; one that has none there is refused.
 
-        Of guests ``beside`` the first has the links that NICs are named for, and the others have none.
+        Of a guest's neighbours the first has the links that NICs are named for, and the others have none.
         """
-        if beside:
-            nics = self._beside if beside == 1 else {}
+        if neighbour:
+            nics = self._neighbour_nics if neighbour == 1 else {}
             links = (self._through(link, nics[link.name], "virtoll-b-") for link in network.links if link.name in nics)
             return GuestNetwork(tuple(links))
         missing = [link.name for link in network.links if link.name not in self._nics]
@@ -160,9 +160,9 @@ class RemoteNetwork:
         )
         return Port(interface=tap)
 
-    def are_beside(self, network: GuestNetwork) -> bool:
+    def are_of_neighbour(self, network: GuestNetwork) -> bool:
         """Whether none of these links is by a NIC of the measured guests'."""
-        return {self._nic(link) for link in network.links} <= {nic.name for nic in self._beside.values()}
+        return {self._nic(link) for link in network.links} <= {nic.name for nic in self._neighbour_nics.values()}
 
     def as_nics(self, network: GuestNetwork) -> GuestNetwork:
         """The links of the host itself, which has the NICs and no interface behind them: by the NICs' own addresses."""

@@ -38,7 +38,7 @@ class RemotePeer:
     """``ends`` are the sessions; ``near`` this machine's NICs, ``far`` those they face by name and MAC.
 
     The last ``sinks`` of them are the sink's. ``where`` names the hosts. ``bridges``: how the names of the NICs'
-    bridges begin. ``beside``: the same of the guest beside the measured one; None where that has no NICs.
+    bridges begin. ``neighbour``: the same of the guest next to the measured one; None if that has no NICs.
     """
 
     ends: TrafficAgents
@@ -47,7 +47,7 @@ class RemotePeer:
     far: tuple[tuple[str, str], ...]
     sinks: int
     bridges: str = "t"
-    beside: RemotePeer | None = None
+    neighbour: RemotePeer | None = None
 
     def reach(self, network: GuestNetwork) -> GuestNetwork:
         """A guest's links by way of the NICs."""
@@ -57,7 +57,7 @@ class RemotePeer:
     def ended(self) -> str | None:
         """Which host's agent is gone, or None."""
         gone = next((name for name, agent in zip(self.where, self.ends.agents, strict=True) if agent.ended), None)
-        return self.beside.ended if gone is None and self.beside is not None else gone
+        return self.neighbour.ended if gone is None and self.neighbour is not None else gone
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
         _adopt(testbed, network, streams.outside, peer=True)
         yield None
         return
-    hosts = [(host.words, names) for host, names in (*testbed.far, *testbed.far_beside)]
+    hosts = [(host.words, names) for host, names in (*testbed.far, *testbed.far_of_neighbour)]
     agents = [
         AgentClient(*stream, f"the agent on {words}") for stream, (words, _) in zip(streams.agents, hosts, strict=True)
     ]
@@ -94,18 +94,18 @@ def remote_peer(testbed: Testbed | None, network: Network) -> Iterator[RemotePee
         ]
         network.face(dict(zip(testbed.moved, ends, strict=True)))
         far_count = len(testbed.far)
-        beside = None
-        if testbed.far_beside:
+        neighbour = None
+        if testbed.far_of_neighbour:
             both, where = TrafficAgents.of_one(agents[far_count]), (hosts[far_count][0],)
-            near = testbed.near_beside
-            beside = RemotePeer(ends=both, where=where, near=near, far=addresses[far_count], sinks=1, bridges="tb")
+            near = testbed.near_of_neighbour
+            neighbour = RemotePeer(ends=both, where=where, near=near, far=addresses[far_count], sinks=1, bridges="tb")
         yield RemotePeer(
             ends=_agents_of(testbed, agents[:far_count]),
             where=tuple(words for words, _ in hosts[:far_count]),
             near=testbed.near,
             far=tuple(itertools.chain(*addresses[:far_count])),
             sinks=len(testbed.sink_interfaces),
-            beside=beside,
+            neighbour=neighbour,
         )
     finally:
         for agent in agents:

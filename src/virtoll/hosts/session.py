@@ -40,8 +40,8 @@ Ends = tuple[int, int]
 
 @dataclass(frozen=True)
 class Streams:
-    """Of each host's agent in the order of ``Testbed.far`` and then ``Testbed.far_beside``, of the ``undo`` there in
-    the same order, and the network namespace outside.
+    """Of each host's agent in the order of ``Testbed.far`` and then ``Testbed.far_of_neighbour``, of the ``undo`` there
+    in the same order, and the network namespace outside.
     """
 
     agents: tuple[Ends, ...]
@@ -81,9 +81,9 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
             for name in testbed.moved if testbed.flow_control is not None else ():
                 EthtoolPause().read(name)  # one that cannot be switched is refused before anything is changed
             if testbed.hypervisor.host.ssh is not None or testbed.hypervisor.host.netns is not None:
-                beside = testbed.neighbour.hypervisor if testbed.neighbour is not None else []
-                _look_at(open_host(testbed.hypervisor.host), [*testbed.hypervisor.interfaces, *beside])
-            hosts = (*testbed.far, *testbed.far_beside)
+                neighbour_interfaces = testbed.neighbour.hypervisor if testbed.neighbour is not None else []
+                _look_at(open_host(testbed.hypervisor.host), [*testbed.hypervisor.interfaces, *neighbour_interfaces])
+            hosts = (*testbed.far, *testbed.far_of_neighbour)
             started = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in hosts]
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)

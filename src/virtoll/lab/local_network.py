@@ -52,9 +52,9 @@ class Network(Attachments):
                 endpoint.router.close()
         self._at.close()
 
-    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
+    def reach(self, network: GuestNetwork, *, neighbour: int = 0) -> GuestNetwork:
         """The links as they are: they end on this machine."""
-        del beside
+        del neighbour
         return network
 
     def endpoint_interfaces(self, network: GuestNetwork) -> dict[str, EndpointInterfaces]:

@@ -330,7 +330,7 @@ def _measure_guests(attempt: _Attempt, fleet: Fleet, neighbours: Neighbours, rep
     attempt.boot = live.boot
     # What one of several used is no part of what was measured of all of them.
     used = live.host_cpu() if len(guests) == 1 else contextlib.nullcontext()
-    beside = fleet.neighbours(trial.platform.label, trial.condition) if trial.condition else ()
+    neighbour_guests = fleet.neighbours(trial.platform.label, trial.condition) if trial.condition else ()
     with running(guests), used as attempt.host_cpu, live.prepared(workload.name, needs) as lacking:
         try:
             if lacking is not None:
@@ -341,13 +341,13 @@ def _measure_guests(attempt: _Attempt, fleet: Fleet, neighbours: Neighbours, rep
                 bench = replace(bench, cpus=())  # a load takes the idle time that CPU time is told from
             around = attempt.host_cpu
             counted = live.timekeeper.also(around.measuring) if around else contextlib.nullcontext()
-            with neighbours.loaded(beside, trial.condition) as attempt.loaded, counted:
+            with neighbours.loaded(neighbour_guests, trial.condition) as attempt.loaded, counted:
                 attempt.outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
         except AgentError as error:
             if error.kind != "unsupported":
                 raise
             attempt.skip(str(error))  # the guest is well, and goes on with other trials
-    problem = _unlike("its guest", guests) or _unlike("a guest beside it", beside)
+    problem = _unlike("its guest", guests) or _unlike("a guest beside it", neighbour_guests)
     attempt.doubt(problem or attempt.outcome.problem or attempt.loaded.problem)
 
 
@@ -393,10 +393,10 @@ def _skip_impossible(experiment: Experiment, plan: Plan, folder: RunFolder, sess
 
     reasons = {entry.label: entry.reason for entry in folder.manifest.platforms if not entry.available}
     for trial in plan.trials:
-        beside = trial.condition.platform if trial.condition is not None else None
+        neighbour = trial.condition.platform if trial.condition is not None else None
         reason = reasons.get(trial.platform.label) or why_impossible(trial, experiment)
-        if reason is None and beside is not None and beside in reasons:
-            reason = f"the guests beside it cannot be there: {reasons[beside]}"
+        if reason is None and neighbour is not None and neighbour in reasons:
+            reason = f"the guests beside it cannot be there: {reasons[neighbour]}"
         if reason is not None and not session.attempts[trial.number]:
             folder.append(skipped_trial(trial, 1, reason))
 
@@ -408,14 +408,14 @@ def open_session_for(experiment: Experiment, progress: Progress) -> Iterator[Run
     if not needs_lab(experiment):
         yield model_session(pinning)
         return
-    traffic_beside = any(condition.load in TRAFFIC_LOADS for condition in experiment.conditions)
+    neighbour_traffic = any(condition.load in TRAFFIC_LOADS for condition in experiment.conditions)
     with open_run_session(
         pinning,
         progress,
         experiment.image,
         on_its_nodes(experiment.testbed) if experiment.testbed is not None else None,
         kernel=needs_kernel(experiment),
-        traffic_beside=traffic_beside,
+        neighbour_traffic=neighbour_traffic,
         peer_data_bytes=max(
             (workload_of(choice).needs().peer_data_bytes for choice in experiment.workloads), default=0
         ),

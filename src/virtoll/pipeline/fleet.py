@@ -116,14 +116,14 @@ class Fleet:
             return ()
         pinned = () if affinity == "unpinned" else (first,)
         role, tries = Role("side by side", label, affinity), Role("side by side", label)
-        beside = self.pool.of(role)
-        for place in places[len(pinned) + len(beside) :]:
+        others = self.pool.of(role)
+        for place in places[len(pinned) + len(others) :]:
             if self.pool.tries[tries] >= _STARTS_PER_BLOCK:
                 return ()
-            if not self._start(choice, role, Slot(len(beside) + 1, place, affinity=affinity)):
+            if not self._start(choice, role, Slot(len(others) + 1, place, affinity=affinity)):
                 self.pool.tries[tries] += 1
                 return ()
-        return (*pinned, *beside)[:count]
+        return (*pinned, *others)[:count]
 
     def neighbours(self, label: str, condition: Condition) -> tuple[LiveGuest, ...]:
         """The guests beside the platform's under a condition, started when they are first needed and kept parked.
@@ -132,15 +132,15 @@ class Fleet:
         """
         role = self._neighbours(label, condition)
         choice = self._choice_of(role.label)
-        beside = self.pool.of(role)
-        while len(beside) < condition.guests:
+        neighbours = self.pool.of(role)
+        while len(neighbours) < condition.guests:
             cause = f"it failed {_STARTS_PER_BLOCK} times in this block, and is not tried again"
             if self.pool.tries[role] < _STARTS_PER_BLOCK:
-                if self._start(choice, role, Slot(len(beside) + 1, role.place, beside=label)):
+                if self._start(choice, role, Slot(len(neighbours) + 1, role.place, neighbour_of=label)):
                     continue
                 cause = self._absent.pop(choice.label, "it could not be started")
-            raise NeighbourFailed(condition.guest(len(beside) + 1), GuestError(cause))
-        return tuple(beside[: condition.guests])
+            raise NeighbourFailed(condition.guest(len(neighbours) + 1), GuestError(cause))
+        return tuple(neighbours[: condition.guests])
 
     def _neighbours(self, label: str, condition: Condition) -> Role:
         choice = self._choice_of(condition.platform or label)
@@ -270,11 +270,11 @@ class Fleet:
         except GuestError as error:
             self._absent[choice.label] = f"its host is unavailable: {error}"
             return False
-        if slot.beside and site.far:  # a testbed's NICs are the measured guest's, but those of the first one beside
-            site = replace(site, far=site.far.beside if slot.instance == 1 else None)
+        if slot.neighbour_of and site.far:  # only the first neighbour has NICs of a testbed
+            site = replace(site, far=site.far.neighbour if slot.instance == 1 else None)
         if role.use != "at once":  # a group has been found to fit before anything was started
             place = slot.place or self.starts.requests.place(choice, site)
-            kept = (choice.label,) if slot.beside is None else (choice.label, slot.beside)
+            kept = (choice.label,) if slot.neighbour_of is None else (choice.label, slot.neighbour_of)
             self.pool.make_room(site, place.memory_bytes, kept, slot.affinity)
         if role.use == "measured":
             self.pool.tries[role] += 1

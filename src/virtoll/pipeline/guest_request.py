@@ -62,7 +62,7 @@ class GuestRequests:
         if site is not None:
             pinning = Pinning(site.pinned(vcpus, pinning.guest_of(vcpus)), None, None)
             known = site.cpus or tuple(range(2 * vcpus))
-        cpus = pinning.beside(condition.affinity, vcpus, known)
+        cpus = pinning.of_neighbour(condition.affinity, vcpus, known)
         if cpus is None:
             where = "its host" if choice.host is None else choice.host.words
             raise GuestCannot(
@@ -72,7 +72,7 @@ class GuestRequests:
 
     def data_bytes(self, slot: Slot) -> int:
         """Room in the data directory for the largest workload, or for the largest load of a neighbour; 0 for none."""
-        if slot.beside is not None:
+        if slot.neighbour_of is not None:
             return max(data_bytes_of(condition.load) for condition in self.experiment.conditions)
         return max((needs.data_bytes for needs in self._needs()), default=0)
 
@@ -116,7 +116,7 @@ class GuestRequests:
         network = attach(network, choice.parameters)
         if site.far:
             network = site.far.reach(network)
-        return site.network.reach(network, beside=slot.instance if slot.beside else 0)
+        return site.network.reach(network, neighbour=slot.instance if slot.neighbour_of else 0)
 
     def _owner(self, choice: PlatformChoice, slot: Slot, owners: Collection[int]) -> int:
         """The number of the guest among all that are up, which its links have."""

@@ -46,14 +46,14 @@ class Slot:
     """Which of a platform's guests one is: ``instance`` 0 is its own, others stand beside that.
 
     ``place``: where it is pinned if not as the experiment says. ``group``: with how many it is started at once.
-    ``beside``: the label of the platform whose measured guest it is a neighbour of. ``affinity``: of guests that are
-    measured side by side.
+    ``neighbour_of``: the label of the platform whose measured guest has it as a neighbour. ``affinity``: of guests
+    that are measured side by side.
     """
 
     instance: int = 0
     place: Placement | None = None
     group: ScalePoint | None = None
-    beside: str | None = None
+    neighbour_of: str | None = None
     affinity: Affinity | None = None
 
     @property
@@ -61,7 +61,7 @@ class Slot:
         """It as a sentence's subject."""
         if self.group is not None:
             return self.group.guest(self.instance + 1)
-        if self.beside is not None:
+        if self.neighbour_of is not None:
             return "it"  # which one is told by whoever needed it
         return "its guest" if self.instance == 0 else f"guest {self.instance + 1} of those side by side"
 

@@ -121,14 +121,14 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
     Of several that begin at once one writes the file, and the others read it. StorageError where it cannot be written.
     """
     file = folder / CAMPAIGN_FILE
-    beside = folder / f".{CAMPAIGN_FILE}.{os.getpid()}-{os.urandom(4).hex()}"
+    draft = folder / f".{CAMPAIGN_FILE}.{os.getpid()}-{os.urandom(4).hex()}"
     record = CampaignRecord(part.campaign, experiment.name, part.of, time.time_ns())
     try:
         jsonlines.make_folder(folder)
         if not file.exists():
-            jsonlines.write_bytes(beside, jsonlines.encode(record.to_json()))
+            jsonlines.write_bytes(draft, jsonlines.encode(record.to_json()))
             with suppress(FileExistsError):
-                os.link(beside, file, follow_symlinks=False)
+                os.link(draft, file, follow_symlinks=False)
             jsonlines.sync_directory(folder)
     except OSError as error:
         raise StorageError(
@@ -136,7 +136,7 @@ def joined_campaign(folder: Path, experiment: Experiment, part: PartRecord) -> N
         ) from error
     finally:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
     refuse_other_campaign(folder, part)
 
 
@@ -201,16 +201,16 @@ def set_aside(folder: Path) -> Path:
 
     RunFolderError where a process writes it.
     """
-    beside = folder.parent / ASIDE
+    aside_folder = folder.parent / ASIDE
     with writing(folder):
-        to = beside
+        to = aside_folder
         try:
-            jsonlines.make_folder(beside)
+            jsonlines.make_folder(aside_folder)
             number = 1
-            while (to := beside / f"{folder.name}.{number}").exists():
+            while (to := aside_folder / f"{folder.name}.{number}").exists():
                 number += 1
             folder.rename(to)
-            jsonlines.sync_directory(beside)
+            jsonlines.sync_directory(aside_folder)
             jsonlines.sync_directory(folder.parent)
         except OSError as error:
             raise StorageError(f"cannot move {folder} to {to}: {error.strerror or error}. Move it away.") from error

@@ -36,7 +36,9 @@ class Pinning:
         """
         return self.guest_cpus[:vcpus] if self.guest_cpus else choose_pinning(vcpus, allowed).guest_cpus
 
-    def beside(self, affinity: Affinity, vcpus: int, allowed: Sequence[int] | None = None) -> tuple[int, ...] | None:
+    def of_neighbour(
+        self, affinity: Affinity, vcpus: int, allowed: Sequence[int] | None = None
+    ) -> tuple[int, ...] | None:
         """CPUs of a guest beside the measured one, none for any; None where the host has too few for that affinity.
 
         *Apart* are CPUs that nothing else of the run is pinned to; where there are too few, generator's and sink's too,

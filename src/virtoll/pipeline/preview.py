@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
 from virtoll.experiment.plan import Plan, Trial, cells_of, estimate_seconds, make_plan
-from virtoll.pipeline.requirements import guests_beside, guests_side_by_side
+from virtoll.pipeline.requirements import guests_side_by_side, neighbour_guests
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.runfolder.records import PlannedTrial
 from virtoll.workloads import WORKLOADS, workload_of
@@ -75,8 +75,8 @@ def estimate(plan: Plan) -> float:
             trials += max(0.0, crowding(first) - 1) * EVERY_PLATFORM[first.platform.platform].boot_seconds
     boots = {trial.platform.label: EVERY_PLATFORM[trial.platform.platform].boot_seconds for trial in cells}
     for batch in plan.batches():
-        beside = guests_beside(batch).items()
-        trials += sum(boots.get(label, _BOOT_SECONDS) * count for (label, _, _), count in beside)
+        neighbours = neighbour_guests(batch).items()
+        trials += sum(boots.get(label, _BOOT_SECONDS) * count for (label, _, _), count in neighbours)
         trials += sum(boots[label] * count for (label, _), count in guests_side_by_side(batch).items())
     return trials + calibration_seconds(real)
 

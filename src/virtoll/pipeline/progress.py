@@ -55,10 +55,10 @@ def describe(trial: Trial, work: str | None = None) -> str:
     Without one it is the workload with the parameters that the experiment gives, so that no two trials look alike.
     """
     part = "warm-up" if trial.warm_up else f"round {trial.round + 1}"
-    beside = [] if trial.condition is None else [f"beside {trial.condition.label}"]
+    condition = [] if trial.condition is None else [f"beside {trial.condition.label}"]
     at_once = [] if trial.scale is None else [f"in {trial.scale.label} at once"]
     what = _asked(trial) if work is None else f"{trial.platform.label}, {work}"
-    return " ".join([f"block {trial.block + 1}", part, what, *beside, *at_once])
+    return " ".join([f"block {trial.block + 1}", part, what, *condition, *at_once])
 
 
 def _asked(trial: Trial) -> str:

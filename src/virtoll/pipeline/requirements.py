@@ -57,7 +57,7 @@ def why_impossible(trial: Trial, experiment: Experiment) -> str | None:
         or _why_not_on(kind, trial, needs, experiment.image, memory_bytes)
         or unmet(trial.workload.workload, needs, size, kind.name, kind.lacks, memory_key=_memory_key(trial))
         or _why_not_side_by_side(trial, needs, experiment)
-        or _why_not_beside(trial, experiment)
+        or _why_no_neighbours(trial, experiment)
         or _why_not_at_once(trial, experiment)
     )
 
@@ -137,8 +137,8 @@ def _why_not_in_its_image(trial: Trial, experiment: Experiment) -> str | None:
         return _too_large(trial.platform, workload.name, workload.image)
     if condition is None or (image := image_of(condition.load)) == SMALLEST_IMAGE:
         return None
-    beside = _choice_beside(trial, condition, experiment)
-    return _too_large(beside, f"the load {condition.load}", image) if has_smallest_image(beside) else None
+    neighbour = _neighbour_choice(trial, condition, experiment)
+    return _too_large(neighbour, f"the load {condition.load}", image) if has_smallest_image(neighbour) else None
 
 
 def _too_large(choice: PlatformChoice, what: str, image: str) -> str:
@@ -195,28 +195,28 @@ def _why_not_at_once(trial: Trial, experiment: Experiment) -> str | None:
     )
 
 
-def _choice_beside(trial: Trial, condition: Condition, experiment: Experiment) -> PlatformChoice:
+def _neighbour_choice(trial: Trial, condition: Condition, experiment: Experiment) -> PlatformChoice:
     """The platform of the guests beside it: the trial's own, unless the condition names another."""
     label = condition.platform or trial.platform.label
     return next(choice for choice in experiment.platforms if choice.label == label)
 
 
-def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
+def _why_no_neighbours(trial: Trial, experiment: Experiment) -> str | None:
     """Why no guests can be beside it as its condition says, in one sentence; None: they can, or it is alone."""
     condition = trial.condition
     if condition is None:
         return None
-    choice = _choice_beside(trial, condition, experiment)
-    if (reason := _why_no_place_beside(trial.platform, choice, condition, experiment.testbed)) is not None:
+    choice = _neighbour_choice(trial, condition, experiment)
+    if (reason := _why_no_place_for_neighbours(trial.platform, choice, condition, experiment.testbed)) is not None:
         return reason
     if data_bytes_of(condition.load) and EVERY_PLATFORM[choice.platform].data_by is None:
         return f"the load {condition.load} writes to a disk, and {choice.platform} carries no data directory"
     if choice.host is not None:
         return None  # how many CPUs it has, and how much memory, is found when it is reached
-    if (reason := _why_no_memory_beside(trial, condition, experiment)) is not None:
+    if (reason := _why_no_memory_for_neighbours(trial, condition, experiment)) is not None:
         return reason
     pinning = pinning_for(experiment)
-    cpus = pinning.beside(condition.affinity, experiment.vcpus)
+    cpus = pinning.of_neighbour(condition.affinity, experiment.vcpus)
     if cpus is None:
         return (
             f"guests beside it on other CPUs ('affinity: apart') need {experiment.vcpus} more than the host has; "
@@ -231,7 +231,7 @@ def _why_not_beside(trial: Trial, experiment: Experiment) -> str | None:
     return None
 
 
-def _why_no_memory_beside(trial: Trial, condition: Condition, experiment: Experiment) -> str | None:
+def _why_no_memory_for_neighbours(trial: Trial, condition: Condition, experiment: Experiment) -> str | None:
     """Why this host has too little memory for the measured guest and those beside it; None: it has enough."""
     available = available_bytes()
     if available is None or not EVERY_PLATFORM[trial.platform.platform].needs_lab:
@@ -247,26 +247,26 @@ def _why_no_memory_beside(trial: Trial, condition: Condition, experiment: Experi
     )
 
 
-def _why_no_place_beside(
-    choice: PlatformChoice, beside: PlatformChoice, condition: Condition, testbed: Testbed | None
+def _why_no_place_for_neighbours(
+    choice: PlatformChoice, neighbour: PlatformChoice, condition: Condition, testbed: Testbed | None
 ) -> str | None:
-    """Why no guest of a platform can be started beside one of ``choice``, in one sentence; None: it can."""
-    if beside.host != choice.host:
-        where = "this machine" if beside.host is None else beside.host.words
+    """Why no guest of a platform can be started next to one of ``choice``, in one sentence; None: it can."""
+    if neighbour.host != choice.host:
+        where = "this machine" if neighbour.host is None else neighbour.host.words
         return (
-            f"guests of {beside.label} are on {where}, which is not beside {choice.label}; name a platform of the same "
-            "host ('neighbours: {platform: ...}')"
+            f"guests of {neighbour.label} are on {where}, which is not next to {choice.label}; name a platform of "
+            "the same host ('neighbours: {platform: ...}')"
         )
     own_nics = testbed is not None and testbed.neighbour is not None
-    if condition.load in TRAFFIC_LOADS and beside.host is not None and not own_nics:
-        name_some = "" if beside.host.ssh is None else "name two in 'testbed.neighbour', or "
+    if condition.load in TRAFFIC_LOADS and neighbour.host is not None and not own_nics:
+        name_some = "" if neighbour.host.ssh is None else "name two in 'testbed.neighbour', or "
         return (
-            f"the load {condition.load} needs NICs of its own on {beside.host.words}, where those that lead there are "
-            f"the measured guest's; {name_some}take loads that are programs"
+            f"the load {condition.load} needs NICs of its own on {neighbour.host.words}, where those that lead there "
+            f"are the measured guest's; {name_some}take loads that are programs"
         )
-    if isinstance(beside.parameters, AttachedMachine) and beside.parameters.vfio:
+    if isinstance(neighbour.parameters, AttachedMachine) and neighbour.parameters.vfio:
         return (
-            f"{beside.label} is handed its NICs whole ('vfio'), and there is one of each; name another platform for "
+            f"{neighbour.label} is handed its NICs whole ('vfio'), and there is one of each; name another platform for "
             "the guests beside it ('neighbours: {platform: ...}')"
         )
     return None
@@ -360,9 +360,9 @@ def data_bytes(plan: Plan) -> int:
     loads = max(
         (data_bytes_of(trial.condition.load) for trial in plan.trials if trial.condition is not None), default=0
     )
-    beside = max((sum(guests_beside(batch).values()) for batch in plan.batches()), default=0)
+    neighbours = max((sum(neighbour_guests(batch).values()) for batch in plan.batches()), default=0)
     peers = max((needs_of(trial).peer_data_bytes for trial in cells_of(plan.trials).values()), default=0)
-    return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * beside + peers
+    return _most_at_once(plan, lambda needs: needs.data_bytes) + loads * neighbours + peers
 
 
 def memory_at_once(plan: Plan, experiment: Experiment) -> Counter[int]:
@@ -378,7 +378,7 @@ def memory_at_once(plan: Plan, experiment: Experiment) -> Counter[int]:
         more = guests_side_by_side(batch)
         for label, choice in choices.items():
             sizes[experiment.size_of(choice)[1]] += 1 + sum(many for (owner, _), many in more.items() if owner == label)
-        for (_, _, memory_bytes), many in guests_beside(batch).items():
+        for (_, _, memory_bytes), many in neighbour_guests(batch).items():
             sizes[memory_bytes or experiment.memory_bytes] += many
         largest = max(largest, sizes, key=bytes_of)
     return largest
@@ -403,7 +403,7 @@ def guests_side_by_side(trials: Iterable[Trial]) -> dict[tuple[str, Affinity], i
     return counts
 
 
-def guests_beside(trials: Iterable[Trial]) -> dict[tuple[str, str, int | None], int]:
+def neighbour_guests(trials: Iterable[Trial]) -> dict[tuple[str, str, int | None], int]:
     """How many guests these trials have beside theirs, by their platform's label, affinity and memory."""
     counts: dict[tuple[str, str, int | None], int] = {}
     for trial in trials:

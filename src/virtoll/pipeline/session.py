@@ -121,10 +121,10 @@ def open_run_session(
     testbed: Testbed | None = None,
     *,
     kernel: bool = True,
-    traffic_beside: bool = False,
+    neighbour_traffic: bool = False,
     peer_data_bytes: int = 0,
 ) -> Iterator[RunSession]:
-    """Lab, image, network peer, and the testbed's other hosts; ``traffic_beside``: a peer for guests beside too.
+    """Lab, image, network peer, and the testbed's other hosts; ``neighbour_traffic``: a peer for neighbours too.
 
     ``kernel``: with what machines need, if it is in the cache; else their probes say why it is not.
     ``peer_data_bytes``: room on a disk for the files of the peer's programs, 0 where no workload needs it.
@@ -159,8 +159,8 @@ def open_run_session(
         overhead = OverheadMeter({"peer": network.peer_pid, "counters": counters_pid})
         sites = Sites(site, lab, network, testbed, stack)
         session = RunSession(site, pinning, itertools.count(1), commands, sites, overhead=overhead)
-        if traffic_beside:
-            session.load_cpus = pinning.of_load(pinning.beside("apart", len(pinning.guest_cpus)) or ())
+        if neighbour_traffic:
+            session.load_cpus = pinning.of_load(pinning.of_neighbour("apart", len(pinning.guest_cpus)) or ())
             session.load_peer = stack.enter_context(load_peer(lab, made, network))
         yield session
 

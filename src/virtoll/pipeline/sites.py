@@ -87,12 +87,12 @@ class Sites:
         links = plan_links(0, sources, sinks=sinks, marks=testbed.timekeeper is not None).links
         return self._cables(links, testbed.hypervisor.interfaces, testbed.near)
 
-    def _facing_beside(self, host: HostAddress) -> dict[str, RemoteNic]:
+    def _facing_neighbour(self, host: HostAddress) -> dict[str, RemoteNic]:
         """The same of the guest beside the measured one; none where no NICs are named for it."""
         testbed = self._prepared(host)
         if testbed.neighbour is None:
             return {}
-        return self._cables(plan_links(0, marks=False).links, testbed.neighbour.hypervisor, testbed.near_beside)
+        return self._cables(plan_links(0, marks=False).links, testbed.neighbour.hypervisor, testbed.near_of_neighbour)
 
     def _prepared(self, host: HostAddress) -> Testbed:
         if self.testbed is None or inherited() is None:
@@ -109,7 +109,7 @@ class Sites:
         if host.ssh is None or passed_on is None:
             raise GuestError(f"{host.words}: was not prepared; start the run through the 'virtoll' command line")
         remote = self._remote(connection_from_lab(host.ssh, passed_on.outside, self.lab.scratch))
-        return self._site(remote, facing, self._facing_beside(host))
+        return self._site(remote, facing, self._facing_neighbour(host))
 
     def _nested(self, host: HostAddress, number: int) -> Site:
         """A hypervisor host emulated in the lab; its NICs end at taps, each with a bridge and a way to the peer."""
@@ -143,13 +143,13 @@ class Sites:
         return self.stack.enter_context(open_remote(connection, self.lab, self.here.image.agent, baked))
 
     def _site(
-        self, remote: RemoteHost, nics: dict[str, RemoteNic], beside: Mapping[str, RemoteNic] | None = None
+        self, remote: RemoteHost, nics: dict[str, RemoteNic], neighbour: Mapping[str, RemoteNic] | None = None
     ) -> Site:
         """A site like this machine's own, with the counters and CPUs of the host."""
         counters = self.stack.enter_context(host_agent(remote))
         facts = counters.ask(FactsRequest(), _READY_SECONDS)
         cpus = tuple(range(facts.cpus_online or 0))
-        network = RemoteNetwork(remote, nics, self.network.peer_pid, beside)
+        network = RemoteNetwork(remote, nics, self.network.peer_pid, neighbour)
         shared = SharedResources()
         self.stack.callback(shared.close)
         return replace(self.here, host=remote, network=network, counters=counters, far=None, cpus=cpus, shared=shared)

@@ -254,12 +254,12 @@ def _script(folder: Path, number: int) -> str:
 @contextmanager
 def submitting(folder: Path) -> Iterator[None]:
     """Hold the folder as the only one who submits; UsageError where another process does."""
-    beside = folder / SLURM_FOLDER
+    slurm_folder = folder / SLURM_FOLDER
     try:
         jsonlines.make_folder(folder)
-        for path in (beside, folder / LOGS):
+        for path in (slurm_folder, folder / LOGS):
             jsonlines.make_folder(path, folder)
-        with writing(beside):
+        with writing(slurm_folder):
             yield
     except RunFolderError as error:
         if isinstance(error.__cause__, BlockingIOError):
@@ -267,7 +267,7 @@ def submitting(folder: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise StorageError(
-            f"cannot write {beside}: {error.strerror or error}. Make room, then submit again."
+            f"cannot write {slurm_folder}: {error.strerror or error}. Make room, then submit again."
         ) from error
 
 
@@ -385,6 +385,6 @@ def last_words(folder: Path, blocks: Collection[int]) -> str:
 
 
 def _numbers(folder: Path) -> list[int]:
-    beside = folder / SLURM_FOLDER
-    matches = (_ARRAY.fullmatch(path.name) for path in beside.iterdir()) if beside.is_dir() else ()
+    slurm_folder = folder / SLURM_FOLDER
+    matches = (_ARRAY.fullmatch(path.name) for path in slurm_folder.iterdir()) if slurm_folder.is_dir() else ()
     return [int(match[1]) for match in matches if match]

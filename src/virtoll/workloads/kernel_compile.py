@@ -89,8 +89,8 @@ _QUICK_MEMBERS = (
     "scripts/*",
     "tools/include/*",
 )
-_BESIDE = "/tmp/virtoll-kernel"  # noqa: S108 - beside the peer, in a file system of its own
-_MAKING, _HASHES, _PACKED = f"{_BESIDE}-tree", f"{_BESIDE}.made", "tree.tar.gz"
+_PEER_FOLDER = "/tmp/virtoll-kernel"  # noqa: S108 - beside the peer, in a file system of its own
+_MAKING, _HASHES, _PACKED = f"{_PEER_FOLDER}-tree", f"{_PEER_FOLDER}.made", "tree.tar.gz"
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class _Size:
     """What is unpacked (nothing: all of it), how it is configured, what is built (nothing: what make builds by itself,
     which is the kernel, its boot image and its modules); native times; room in bytes.
 
-    ``beside``: the tree is made once beside the peer, and the guest gets a copy.
+    ``made_at_peer``: the tree is made once next to the peer, and the guest gets a copy.
     """
 
     members: tuple[str, ...]  # of every architecture; the guest's are its own besides
     configured: tuple[str, ...]
     targets: tuple[str, ...]
-    beside: bool
+    made_at_peer: bool
     native_seconds: float
     prepare_seconds: float
     memory_bytes: int
@@ -116,7 +116,7 @@ _SIZES: Final[dict[str, _Size]] = {
         members=_QUICK_MEMBERS,
         configured=("tinyconfig", "prepare"),
         targets=("lib/math/",),
-        beside=True,
+        made_at_peer=True,
         native_seconds=2.0,
         prepare_seconds=2.0,
         memory_bytes=24 * _MIB,
@@ -126,7 +126,7 @@ _SIZES: Final[dict[str, _Size]] = {
         members=(),
         configured=("defconfig",),
         targets=(),
-        beside=False,
+        made_at_peer=False,
         native_seconds=1000.0,
         prepare_seconds=30.0,
         memory_bytes=160 * _MIB,
@@ -212,12 +212,12 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         """A fresh tree, configured; the hash of the right objects, where they were built beside the peer."""
         size, folder, guest = self._size(), _folder(bench), bench.guest
         seconds = 60.0 + 200.0 * size.prepare_seconds
-        if not size.beside and self._unpacks:
+        if not size.made_at_peer and self._unpacks:
             run(guest, ["cksum", ARCHIVE], seconds)  # into the page cache, as the tree is otherwise
             first = unpack_command(folder, members_of(size.members, platform.machine()))
             write(guest, _makefile(folder), makefile(folder, first, (*size.configured, "all")))
             return None
-        if not size.beside:
+        if not size.made_at_peer:
             self._make_tree(guest, folder, size, seconds, self._jobs(bench))
             return None
         maker = bench.programs
@@ -227,8 +227,8 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
                 "('testbed.generator'), ask for 'size: paper', or take this workload out",
             )
         if not there(maker, _HASHES):
-            self._make_beside(maker, size)
-        with turns.kept(), far_end(bench, PathParameters()) as end, daemon(maker, _BESIDE):
+            self._make_at_peer(maker, size)
+        with turns.kept(), far_end(bench, PathParameters()) as end, daemon(maker, _PEER_FOLDER):
             fetch(guest, end.near, folder, seconds)
         packed = f"{folder}/{_PACKED}"
         unpack = ["tar", "--extract", "--gzip", "--file", packed, "--directory", folder, "--no-same-owner"]
@@ -245,16 +245,16 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         for target in size.configured:
             run(maker, make_command(folder, (target,), jobs), seconds, self.limit_bytes)
 
-    def _make_beside(self, maker: Caller, size: _Size) -> None:
+    def _make_at_peer(self, maker: Caller, size: _Size) -> None:
         """The packed tree for all of the run's guests, and the hashes of the objects that it was built to once."""
-        run(maker, ["rm", "-rf", _MAKING, _BESIDE])
-        run(maker, ["mkdir", _MAKING, _BESIDE])
+        run(maker, ["rm", "-rf", _MAKING, _PEER_FOLDER])
+        run(maker, ["mkdir", _MAKING, _PEER_FOLDER])
         self._make_tree(maker, _MAKING, size, _MAKING_SECONDS, 1)
         run(maker, make_command(_MAKING, size.targets, 1), _MAKING_SECONDS, self.limit_bytes)
         hashes = run(maker, hash_command(_MAKING, size.targets))
         made = ["find", *_below(_MAKING, size.targets), "-regex", r".*\.\(a\|cmd\|mod\|o\)", "-type", "f", "-delete"]
         run(maker, made)
-        pack = ["tar", "--create", "--use-compress-program", "gzip --fast", "--file", f"{_BESIDE}/{_PACKED}"]
+        pack = ["tar", "--create", "--use-compress-program", "gzip --fast", "--file", f"{_PEER_FOLDER}/{_PACKED}"]
         run(maker, [*pack, "--directory", _MAKING, KERNEL_SOURCE], _MAKING_SECONDS)
         run(maker, ["rm", "-rf", _MAKING])
         write(maker, _HASHES, hashes)
@@ -280,7 +280,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         listed = ["find", tree, "-name", "*.o", "-type", "f", "-size", "+0", "-printf", "%P\\n"]
         objects = set(run(guest, listed, 300.0, self.limit_bytes).splitlines())
         compiled = f"{len(objects.intersection(figures['objects']))} objects"
-        if size.beside:
+        if size.made_at_peer:
             return f"{compiled}, {_digest(run(guest, hash_command(folder, size.targets), 300.0))}"
         build = make_command(folder, size.targets, self._jobs(bench))
         again = run(guest, build, self.deadline_seconds(), self.limit_bytes)

@@ -149,14 +149,14 @@ def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Poi
     points = {step: point(first * factor**step)}
     overload_harms = source_rate(points[step]) > _CLEARLY_MORE * source_rate(flat_out)
     while overload_harms and len(points) < _MAXIMUM_POINTS:
-        beside = _neighbour(parameters, points)
-        if beside is None:
+        next_step = _next_step(parameters, points)
+        if next_step is None:
             break
-        points[beside] = point(first * factor**beside)
+        points[next_step] = point(first * factor**next_step)
     return [flat_out, *points.values()]
 
 
-def _neighbour(parameters: SweepParameters, points: Mapping[int, Point]) -> int | None:
+def _next_step(parameters: SweepParameters, points: Mapping[int, Point]) -> int | None:
     """The step beside the best that may forward more: the next above if the generator can offer more, or the next below
     if it has frames enough. None at the top.
     """

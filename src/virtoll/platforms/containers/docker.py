@@ -25,7 +25,7 @@ from virtoll.lab.inside import end_process, is_listened, wait_until
 from virtoll.platforms.base import GuestRequest, GuestStartError, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
-from virtoll.platforms.containers.oci import beside_cgroup_v2
+from virtoll.platforms.containers.oci import with_cgroup_v2
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 
@@ -122,7 +122,7 @@ def _start_daemon(site: Site) -> Daemon:
     folder.mkdir(parents=True)
     (folder / "daemon.json").write_text("{}", encoding="ascii")
     with (folder / "dockerd.txt").open("wb") as log:
-        enter = beside_cgroup_v2("crun") if shutil.which("crun") else None
+        enter = with_cgroup_v2("crun") if shutil.which("crun") else None
         options = ProcessOptions(enter=enter, stdout=log.fileno(), stderr=subprocess.STDOUT)
         process = lab.spawn(_daemon_command(folder), "docker", options)
     daemon = Daemon(lab, process, folder, [], "", {"a start"})

@@ -171,7 +171,7 @@ class Crun(OciPlatform[Confined]):
 
     def _around(self) -> Enter:
         """crun refuses a host with cgroup v1 where v2 is mounted too and holds a controller: it is not to see that."""
-        return beside_cgroup_v2(self.runtime)
+        return with_cgroup_v2(self.runtime)
 
     def _command(self, site: Site) -> list[str]:
         return [self._binary(site), "--root", str(site.host.scratch / self.runtime)]
@@ -200,13 +200,13 @@ class AnyRuntime(OciPlatform[AnyRuntimeParameters]):
 
     def _around(self) -> Enter:
         """Where it is crun, what crun is started in."""
-        return beside_cgroup_v2(self.runtime)
+        return with_cgroup_v2(self.runtime)
 
     def _command(self, site: Site) -> list[str]:
         return [self._binary(site), "--root", str(site.host.scratch / self.runtime)]
 
 
-def beside_cgroup_v2(runtime: str) -> Enter:
+def with_cgroup_v2(runtime: str) -> Enter:
     """What a command is put into on a host with v1 and v2 side by side: crun takes only one of them.
 
     It gets a mount namespace of its own in which the v2 hierarchy, which limits nothing there, is covered.

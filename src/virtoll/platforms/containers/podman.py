@@ -19,7 +19,7 @@ from virtoll.lab.inside import wait_until
 from virtoll.platforms.base import GuestRequest, Platform, Probe, Validation
 from virtoll.platforms.containers.engines import EngineParameters, container_name, container_options, start_container
 from virtoll.platforms.containers.guest import AGENT, NamespacedGuest
-from virtoll.platforms.containers.oci import beside_cgroup_v2
+from virtoll.platforms.containers.oci import with_cgroup_v2
 from virtoll.platforms.host import Site
 
 _ENGINE = '[engine]\nlock_type = "file"\n'
@@ -92,11 +92,11 @@ class Podman(Platform[PodmanParameters]):
             find_pid,
             remove,
             strict=self.parameters.strict,
-            enter=beside_cgroup_v2(self.parameters.runtime),
+            enter=with_cgroup_v2(self.parameters.runtime),
         )
 
     def _entered(self, site: Site) -> list[str]:
-        return beside_cgroup_v2(self.parameters.runtime).prefix(site.image.agent)
+        return with_cgroup_v2(self.parameters.runtime).prefix(site.image.agent)
 
     def _podman(self, site: Site) -> list[str]:
         """Podman with all its state below the lab's scratch folder."""

@@ -52,7 +52,7 @@ def start_bare_host(request: GuestRequest, site: Site, enter: Enter, command: Se
     host, links = site.host, site.network
     if not isinstance(host, RemoteHost) or not isinstance(links, RemoteNetwork):
         raise GuestError(f"{host.name} starts no programs of ours, so that it cannot be measured itself")
-    if request.instance > 0 and not links.are_beside(request.network):
+    if request.instance > 0 and not links.are_of_neighbour(request.network):
         raise GuestError(f"{host.name} has each of its NICs once, and itself a second time would need them too")
     namespace = f"{host.lab_id}-{host.guest_folder('native').name}"
     network = links.as_nics(request.network)

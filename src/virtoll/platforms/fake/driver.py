@@ -160,7 +160,7 @@ class FakeWorld:
     instance: int = 0
     vcpus: int = 1
     load_began_ns: int = 0
-    traffic_beside: Traffic | None = None
+    neighbour_traffic: Traffic | None = None
     now_ns: int = field(default_factory=time.time_ns)
     jobs: int = 0
     translated: int = 0
@@ -190,8 +190,9 @@ class FakeWorld:
 
     def spread(self) -> float:
         """One factor of the platform's jitter, median 1, and of what guests with a load beside it take."""
-        beside = len(self.host.loaded - {self.name})
-        return math.exp(self.noise.gauss(0.0, self.parameters.jitter)) * (1 + self.parameters.interference * beside)
+        loaded_neighbours = len(self.host.loaded - {self.name})
+        interference = 1 + self.parameters.interference * loaded_neighbours
+        return math.exp(self.noise.gauss(0.0, self.parameters.jitter)) * interference
 
     def clocks(self) -> ClocksReply:
         """The clocks now; under a load each look at them takes a millisecond."""
@@ -376,12 +377,12 @@ class FakePeer(AgentModel):
                 return world.wire.close_sink(request.sources, world.now_ns)
             case TrafficStartRequest():
                 world.begin_load()
-                world.traffic_beside = request
+                world.neighbour_traffic = request
                 return Done()
-            case TrafficStopRequest() if world.traffic_beside is not None:
+            case TrafficStopRequest() if world.neighbour_traffic is not None:
                 world.host.loaded.discard(world.name)
                 world.now_ns += 1_000_000
-                sent = world.traffic_beside.replace(duration_ns=world.now_ns - world.load_began_ns)
+                sent = world.neighbour_traffic.replace(duration_ns=world.now_ns - world.load_began_ns)
                 return world.wire.traffic(sent, world.load_began_ns, 1.0)
             case ClocksRequest():
                 return world.clocks()

@@ -116,9 +116,9 @@ class ModelNetwork:
         del network
         return {}
 
-    def reach(self, network: GuestNetwork, *, beside: int = 0) -> GuestNetwork:
+    def reach(self, network: GuestNetwork, *, neighbour: int = 0) -> GuestNetwork:
         """The links as they were planned."""
-        del beside
+        del neighbour
         return network
 
     def remove(self, network: GuestNetwork) -> None:
