@@ -47,6 +47,27 @@ pub fn thread_cpu_ns() -> u64 {
     sys::now_ns(Clock::ThreadCpu)
 }
 
+/// What the scheduler says of a thread: how long it ran, and how long it was ready to run and had no CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// On a CPU, in nanoseconds.
+    pub ran_ns: u64,
+    /// Ready to run, without a CPU, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+impl Scheduled {
+    /// The calling thread's so far (`/proc/thread-self/schedstat`); none if the kernel does not say.
+    pub fn of_this_thread() -> Option<Self> {
+        Self::parsed(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+    }
+
+    fn parsed(line: &str) -> Option<Self> {
+        let mut fields = line.split_ascii_whitespace().map(str::parse);
+        Some(Self { ran_ns: fields.next()?.ok()?, waited_ns: fields.next()?.ok()? })
+    }
+}
+
 /// All clocks, read back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readings {
@@ -165,6 +186,16 @@ mod tests {
         }
         let all = process_and_children_cpu();
         assert!(all.user_ns + all.system_ns > 0);
+    }
+
+    #[test]
+    fn the_scheduler_says_how_long_a_thread_waited() {
+        let line = "104356791 203647753 31\n";
+        let scheduled = Scheduled { ran_ns: 104_356_791, waited_ns: 203_647_753 };
+        assert_eq!(Scheduled::parsed(line), Some(scheduled));
+        for other in ["", "1", "a b c", "1 -2 3"] {
+            assert_eq!(Scheduled::parsed(other), None, "{other}");
+        }
     }
 
     #[test]

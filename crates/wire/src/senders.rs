@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::{Scope, ScopedJoinHandle};
 
-use virtoll_clock::{CpuTime, thread_cpu, thread_cpu_ns};
+use virtoll_clock::{CpuTime, Scheduled, thread_cpu, thread_cpu_ns};
 
 use crate::backend::{Generate, Refused, Start};
 use crate::priority::prefer_this_thread;
@@ -25,22 +25,43 @@ pub struct ThreadCost {
     pub cpu: CpuTime,
     /// The whole, exactly.
     pub cpu_ns: u64,
+    /// How long it was ready to run and had no CPU; none if the kernel does not say.
+    pub waited_ns: Option<u64>,
 }
 
-impl ThreadCost {
-    /// The calling thread's so far.
-    pub fn begin() -> Self {
-        Self { cpu: thread_cpu(), cpu_ns: thread_cpu_ns() }
+/// The calling thread's CPU time when its work began.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadBegan {
+    cpu: CpuTime,
+    cpu_ns: u64,
+    scheduled: Option<Scheduled>,
+}
+
+impl ThreadBegan {
+    /// Now.
+    pub fn now() -> Self {
+        Self {
+            cpu: thread_cpu(),
+            cpu_ns: thread_cpu_ns(),
+            scheduled: Scheduled::of_this_thread(),
+        }
     }
 
     /// What the calling thread used since.
     #[must_use]
-    pub fn end(self) -> Self {
-        Self {
+    pub fn cost(self) -> ThreadCost {
+        ThreadCost {
             cpu: thread_cpu().since(self.cpu),
             cpu_ns: thread_cpu_ns().saturating_sub(self.cpu_ns),
+            waited_ns: waited_ns(self.scheduled, Scheduled::of_this_thread()),
         }
     }
+}
+
+/// Between two readings; none if one is missing, or if the kernel keeps no times (then all of them are zero).
+fn waited_ns(before: Option<Scheduled>, after: Option<Scheduled>) -> Option<u64> {
+    let (before, after) = before.zip(after)?;
+    (after.ran_ns > 0).then(|| after.waited_ns.saturating_sub(before.waited_ns))
 }
 
 /// What one source sent.
@@ -64,9 +85,9 @@ pub fn on_core<T>(
 ) -> io::Result<(T, ThreadCost)> {
     let pinned = cpu.map_or(Ok(()), sys::pin_thread);
     prefer_this_thread();
-    let cost = ThreadCost::begin();
+    let began = ThreadBegan::now();
     let result = work();
-    let cost = cost.end();
+    let cost = began.cost();
     pinned.and(result).map(|value| (value, cost))
 }
 

@@ -47,7 +47,11 @@ class DelayVariation(Record):
 
 
 class SourceCounts(Record):
-    """Frames of one traffic source; `offered + unsent == intended`."""
+    """Frames of one traffic source; `offered + unsent == intended`.
+
+    `thread`: which of the generator's threads sent them. `cpu_ns`: the CPU time of that thread, `waited_ns`: how long
+    it was ready to run and had no CPU; None: its kernel does not say.
+    """
 
     source: int
     intended_frames: int
@@ -65,6 +69,7 @@ class SourceCounts(Record):
     last_sent_monotonic_ns: int | None = None
     gap_ns: Distribution | None = None
     cpu_ns: int | None = None
+    waited_ns: int | None = None
     interface: str | None = None
     thread: int | None = None
 
@@ -189,6 +194,7 @@ class Cpu(Record):
     generator_cpu_ns: int | None = None
     generator_cores: tuple[int | None, ...] | None = None
     sink_cpu_ns: int | None = None
+    sink_waited_ns: int | None = None
     sink_core: int | None = None
     sink_ran_on: tuple[int, ...] | None = None
     processors: tuple[Processor, ...] | None = None
@@ -307,7 +313,8 @@ class Point(TrafficReply, kw_only=True):
     `hops`: in the order of the path. `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each
     frame at its own time. `shared_link`: the sources are guests of their own, whose frames arrive over one link.
     `shared_cpus`: such guests have no CPUs of their own. `generator_clocks`: of several hosts that send; None: there is
-    one. `guests_cpu`: of several guests that send, each by its own clock.
+    one. `guests_cpu`: of several guests that send, each by its own clock. `discarded_cpu_shares`: of each measurement
+    of this point that was discarded, the share of its CPU that the instrument got.
     """
 
     intended_rate_frames_per_second: float | None
@@ -319,6 +326,7 @@ class Point(TrafficReply, kw_only=True):
     shared_cpus: bool = False
     generator_clocks: tuple[GeneratorClock, ...] | None = None
     guests_cpu: tuple[Cpu, ...] | None = None
+    discarded_cpu_shares: tuple[float, ...] = ()
 
     @property
     def is_shared(self) -> bool:

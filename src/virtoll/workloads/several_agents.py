@@ -211,6 +211,7 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
         sink_user_ns=_sum([part.cpu.sink_user_ns for part in parts]),
         sink_system_ns=_sum([part.cpu.sink_system_ns for part in parts]),
         sink_cpu_ns=_sum([part.cpu.sink_cpu_ns for part in parts]),
+        sink_waited_ns=_sum([part.cpu.sink_waited_ns for part in parts]),
     )
     interfaces = tuple(change for part in parts for change in part.interfaces)
     return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=cpu)

@@ -125,6 +125,7 @@ pub fn sink_cpu(plan: &TrialPlan, sink: &SinkResult) -> SinkCpu {
         sink_user_ns: cost.cpu.user_ns,
         sink_system_ns: cost.cpu.system_ns,
         sink_cpu_ns: cost.cpu_ns,
+        sink_waited_ns: cost.waited_ns,
         sink_core: plan.sink_cpu,
         sink_ran_on: sink.received.counts.processors.clone(),
     }
@@ -153,6 +154,7 @@ pub fn sent(number: usize, source: &Sent, plan: &TrialPlan, histograms: bool) ->
         gap_ns: sent.gaps.as_ref().map(|gaps| gap(gaps, histograms)),
         thread: source.thread,
         cpu_ns: source.cost.cpu_ns,
+        waited_ns: source.cost.waited_ns,
     }
 }
 

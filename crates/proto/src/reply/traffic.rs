@@ -68,6 +68,7 @@ pub struct SentSource {
     pub gap_ns: Option<Gaps>,
     pub thread: usize,
     pub cpu_ns: u64,
+    pub waited_ns: Option<u64>,
 }
 
 /// Gaps between the send times of a source.
@@ -199,6 +200,7 @@ pub struct SinkCpu {
     pub sink_user_ns: u64,
     pub sink_system_ns: u64,
     pub sink_cpu_ns: u64,
+    pub sink_waited_ns: Option<u64>,
     pub sink_core: Option<u32>,
     pub sink_ran_on: Vec<u32>,
 }
@@ -350,13 +352,14 @@ mod tests {
             sink_user_ns: 4,
             sink_system_ns: 5,
             sink_cpu_ns: 6,
+            sink_waited_ns: Some(7),
             sink_core: None,
             sink_ran_on: vec![0],
         };
         let processors = vec![ProcessorTimes { cpu: 0, user_ns: 9, ..ProcessorTimes::default() }];
         assert_eq!(
             text(&TrafficCpu { generator, sink, processors, idle: None }),
-            r#"{"generator_cores":[null,1],"generator_cpu_ns":3,"generator_system_ns":2,"generator_user_ns":1,"processors":[{"cpu":0,"idle_ns":0,"iowait_ns":0,"irq_ns":0,"nice_ns":0,"softirq_ns":0,"steal_ns":0,"system_ns":0,"user_ns":9}],"sink_core":null,"sink_cpu_ns":6,"sink_ran_on":[0],"sink_system_ns":5,"sink_user_ns":4}"#
+            r#"{"generator_cores":[null,1],"generator_cpu_ns":3,"generator_system_ns":2,"generator_user_ns":1,"processors":[{"cpu":0,"idle_ns":0,"iowait_ns":0,"irq_ns":0,"nice_ns":0,"softirq_ns":0,"steal_ns":0,"system_ns":0,"user_ns":9}],"sink_core":null,"sink_cpu_ns":6,"sink_ran_on":[0],"sink_system_ns":5,"sink_user_ns":4,"sink_waited_ns":7}"#
         );
         let change = InterfaceChange {
             interface: "in0".to_owned(),
