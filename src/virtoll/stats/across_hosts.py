@@ -95,6 +95,25 @@ def across_hosts(
     host_of = {block: host.name for host in hosts for block in host.blocks}
     if len(hosts) < 2 or baseline is None:
         return AcrossHosts(tuple(hosts))
+    quantities = _quantities(comparisons, cells, baseline)
+    variations, deviations = [], []
+    tests = sum(len(set(map(host_of.__getitem__, logs))) for logs in quantities.values())
+    for (label, task), logs in quantities.items():
+        distances = standing_out(logs, host_of, tests)
+        for host, (apart, p_value) in distances.items():
+            flagged = p_value is not None and p_value < STAND_OUT_LEVEL
+            deviations.append(Deviation(host, label, task, math.exp(apart), p_value, flagged))
+        if label is not None:
+            effects = random_effects(_groups(logs, host_of))
+            between, within = _share(effects.between), _share(effects.within)
+            variations.append(Variation(label, task, len(distances), between, within))
+    return AcrossHosts(tuple(hosts), tuple(variations), tuple(deviations))
+
+
+def _quantities(
+    comparisons: Iterable[Comparison], cells: Mapping[tuple[str, Task], CellSummary], baseline: str
+) -> dict[tuple[str | None, Task], Mapping[int, float]]:
+    """The logs by block of what hosts may differ in, by platform (None: the bare host's own speed) and task."""
     quantities: dict[tuple[str | None, Task], Mapping[int, float]] = {}
     for (platform, task), cell in cells.items():
         if platform == baseline and task.metric.primary:
@@ -104,19 +123,12 @@ def across_hosts(
     for comparison in comparisons:
         if comparison.task.metric.primary and comparison.caveat is None and comparison.pairs:
             quantities[comparison.platform, comparison.task] = logs_of(comparison.pairs)
-    variations, deviations = [], []
-    tests = sum(len(set(map(host_of.__getitem__, logs))) for logs in quantities.values())
-    for (label, task), logs in quantities.items():
-        distances = standing_out(logs, host_of, tests)
-        deviations += [
-            Deviation(host, label, task, math.exp(apart), p_value, p_value is not None and p_value < STAND_OUT_LEVEL)
-            for host, (apart, p_value) in distances.items()
-        ]
-        if label is not None:
-            effects = random_effects(_groups(logs, host_of))
-            between, within = (None if sd is None else math.expm1(sd) for sd in (effects.between, effects.within))
-            variations.append(Variation(label, task, len(distances), between, within))
-    return AcrossHosts(tuple(hosts), tuple(variations), tuple(deviations))
+    return quantities
+
+
+def _share(deviation: float | None) -> float | None:
+    """A standard deviation of logarithms, as a share."""
+    return None if deviation is None else math.expm1(deviation)
 
 
 def random_effects(groups: Sequence[Sequence[float]]) -> Effects:

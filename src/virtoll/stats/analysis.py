@@ -171,10 +171,13 @@ class Analysis:
             for point in self.points
             if point.forged_frames
         )
+        headrooms = {cell: headroom for cell, headroom in self.headrooms.items() if cell[0] not in self.caveats}
+        curves = [curve for curve in self.curves if curve.platform not in self.caveats]
+        losses = [row for row in self.losses if row.platform not in self.caveats]
         return cautions(
-            {cell: headroom for cell, headroom in self.headrooms.items() if cell[0] not in self.caveats},
-            [curve for curve in self.curves if curve.platform not in self.caveats],
-            [row for row in self.losses if row.platform not in self.caveats],
+            headrooms,
+            curves,
+            losses,
             forged=list(forged),
             paces=self.paces,
             uses=self.backends,

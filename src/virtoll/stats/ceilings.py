@@ -118,8 +118,11 @@ def headrooms(
         shape = shape_of(json.loads(task.parameters))
         pairs = [_best(calibrated, shape, by_number[observation.trial]) for observation in cell.observations]
         known = [(rate, ceiling) for rate, ceiling in pairs if ceiling is not None]
-        share = statistics.median(rate / ceiling.rate for rate, ceiling in known) if known else None
-        reported[platform, task] = Headroom(share, known[0][1] if known else None)
+        if known:
+            share = statistics.median(rate / ceiling.rate for rate, ceiling in known)
+            reported[platform, task] = Headroom(share, known[0][1])
+        else:
+            reported[platform, task] = Headroom(None, None)
     return reported
 
 

@@ -125,7 +125,8 @@ def what_changed(before: Manifest, after: Manifest) -> tuple[Change, ...]:
 def _one(what: str, before: Any, after: Any, words: Words = _plain) -> Iterator[Change]:
     """A change where the two differ; None: it is not there."""
     if before != after:
-        was, now = (None if value is None else words(value) for value in (before, after))
+        was = words(before) if before is not None else None
+        now = words(after) if after is not None else None
         if was != now:
             yield Change(what, was, now)
 
@@ -170,7 +171,8 @@ def _of_host(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
 
 def _of_platforms(before: Manifest, after: Manifest) -> Iterator[Change]:
     """Versions first, then what was asked of each. A version that is the host's kernel is told as the host's alone."""
-    was, now = ({entry.label: entry for entry in manifest.platforms} for manifest in (before, after))
+    was = {entry.label: entry for entry in before.platforms}
+    now = {entry.label: entry for entry in after.platforms}
     labels = list(dict.fromkeys((*was, *now)))
     alike: dict[tuple[str | None, str | None], list[str]] = {}
     for label in labels:
@@ -267,8 +269,11 @@ def _hash(text: Any) -> str:
 
 def _platforms_differ(before: Manifest, after: Manifest) -> bool:
     """Whether the two texts ask for other platforms, which is told with these."""
-    was, now = ([(entry.label, entry.platform, entry.parameters) for entry in run.platforms] for run in (before, after))
-    return was != now
+    return _products(before) != _products(after)
+
+
+def _products(manifest: Manifest) -> list[tuple[str, str, Mapping[str, Any]]]:
+    return [(entry.label, entry.platform, entry.parameters) for entry in manifest.platforms]
 
 
 def _of_workloads(before: Manifest, after: Manifest) -> Iterator[Change]:
@@ -302,16 +307,17 @@ def _telling(sets: Iterable[Mapping[str, Any]]) -> list[str]:
 def _sets(sets: Mapping[str, Mapping[str, Any]], telling: list[str]) -> str | None:
     if not sets:
         return None
-    texts = [
-        ", ".join(f"{key.replace('_', ' ')} {_plain(parameters[key])}" for key in telling if key in parameters)
-        for parameters in sets.values()
-    ]
+    texts = []
+    for parameters in sets.values():
+        words = [f"{key.replace('_', ' ')} {_plain(parameters[key])}" for key in telling if key in parameters]
+        texts.append(", ".join(words))
     return "; ".join(filter(None, texts)) or "measured"
 
 
 def _of_testbed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[Change]:
     if before is None or after is None:
-        was, now = ("hosts of its own" if testbed is not None else None for testbed in (before, after))
+        was = "hosts of its own" if before is not None else None
+        now = "hosts of its own" if after is not None else None
         yield from _one("testbed", was, now)
         return
     for key in dict.fromkeys((*before, *after)):

@@ -163,11 +163,12 @@ def _forwarded_frames(trial: ObservedTrial) -> int:
 def _counted(name: str, by_repetition: Mapping[int, float], against: Mapping[int, float]) -> Counted:
     pairs = sorted(set(by_repetition) & set(against))
     differences = [by_repetition[repetition] - against[repetition] for repetition in pairs]
+    difference = student(differences) if differences else None
     return Counted(
         name=name,
         each=statistics.fmean(by_repetition.values()),
         baseline=statistics.fmean(against.values()) if against else None,
-        difference=student(differences) if differences else None,
+        difference=difference,
         trials=len(pairs) or len(by_repetition),
     )
 

@@ -97,7 +97,9 @@ def _slope(few: Point, many: Point, cpus: Collection[int]) -> float | None:
 
 def _busy(point: Point, cpus: Collection[int]) -> int | None:
     known = {reading.cpu: reading.busy_ns for reading in point.cpu.idle or ()}
-    return sum(known[cpu] for cpu in cpus) if cpus and known.keys() >= set(cpus) else None
+    if not cpus or not known.keys() >= set(cpus):
+        return None
+    return sum(known[cpu] for cpu in cpus)
 
 
 def _forwarded(point: Point) -> int | None:
