@@ -292,15 +292,11 @@ def _unknown(analysis: Analysis, request: _Request) -> Check:
 
 
 def _compared(threshold: Threshold, label: str, baseline: str | None) -> Compared:
-    return Compared.model_validate(
-        {
-            "workload": threshold.workload,
-            "metric": threshold.figure.name if threshold.figure else None,
-            "platforms": "baseline" if label == baseline else PlatformFilter(label=label),
-            "where": dict(threshold.where),
-            "against": None if threshold.figure else "baseline",
-        }
-    )
+    platforms = "baseline" if label == baseline else PlatformFilter(label=label)
+    asked = {"workload": threshold.workload, "platforms": platforms, "where": dict(threshold.where)}
+    if threshold.figure is None:
+        return Compared.model_validate({**asked, "against": "baseline"})
+    return Compared.model_validate({**asked, "metric": threshold.figure.name})
 
 
 def _sides(ratios: Ratios, compared: Compared, threshold: Threshold) -> list[Sides] | str:

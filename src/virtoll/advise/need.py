@@ -232,13 +232,13 @@ def _figures(words: Sequence[str], known: Known) -> FigureNeed:
             bounds.append(named)
     if not bounds:
         raise ValueError(f"need '{text}': there is no bound; add one of {_named(names, known)}, such as 'p99<20ms'")
-    by_workload = {
-        workload: tuple(_bound(text, bound, known.workloads[workload].figures) for bound in bounds)
-        for workload in names
-        if _has(known.workloads[workload], [bound[1] for bound in bounds], where)
-    }
+    figures = [bound[1] for bound in bounds]
+    by_workload = {}
+    for workload in names:
+        if _has(known.workloads[workload], figures, where):
+            by_workload[workload] = tuple(_bound(text, bound, known.workloads[workload].figures) for bound in bounds)
     if not by_workload:
-        _refuse_unknown_figures(text, names, [bound[1] for bound in bounds], known)
+        _refuse_unknown_figures(text, names, figures, known)
         raise ValueError(f"need '{text}': no workload of {name} has all that is named; ask of {' or '.join(names)}")
     return FigureNeed(text, by_workload, where)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from virtoll.advise.frame_sizes import FORWARD, SIZE, falls, frame_cost, groups
-from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
+from virtoll.advise.meets import BoundCheck, caveat_of, measured, measured_cells, untold
 from virtoll.advise.need import RouterNeed
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounded_rates import ENOUGH, RateBounds, bracket
@@ -46,20 +46,17 @@ def asked_of_router(
         else:
             demands += [_asked(analysis, need, cell, cell) for cell in cells]
     known = {demand.cell.platform for demand in demands}
-    others = measured(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
-    if not isinstance(others, str):
-        left = [cell for cell in others if cell.platform not in known]
-        for group in groups(left):
-            demands.append(_by_size(analysis, ratios, need, group))
+    others = measured_cells(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
+    left = [cell for cell in others if cell.platform not in known]
+    demands += [_by_size(analysis, ratios, need, group) for group in groups(left)]
     return demands or reasons[0]
 
 
 def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> list[BoundCheck]:
     """What each platform's routers side by side are asked, each of them: the one of which least came through."""
     where = {**need.where, SIZE: need.frame_size_bytes, "routers": {"at_least": 2}}
-    cells = measured(ratios, SIDE_BY_SIDE, RATE, where)
     demands = []
-    for cell in cells if not isinstance(cells, str) else ():
+    for cell in measured_cells(ratios, SIDE_BY_SIDE, RATE, where):
         within = _within(analysis, need, cell)
         if need.plain:
             demands.append(BoundCheck(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
