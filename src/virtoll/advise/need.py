@@ -263,15 +263,9 @@ def _named(names: Iterable[str], known: Known) -> str:
 def figure_of(name: str, figures: Sequence[Figure]) -> Figure | None:
     """The figure of that name, or of one that leaves out what all such names have: `p99` of `latency_p99_ns`."""
     key = name.replace("-", "_")
-    for shorten in (_whole, _short):
-        matching = [figure for figure in figures if key == figure.name or key in shorten(figure.name)]
-        if len(matching) == 1:
-            return matching[0]
-    return None
-
-
-def _whole(name: str) -> tuple[str, ...]:
-    return (name,)
+    exact = [figure for figure in figures if key == figure.name]
+    matching = exact or [figure for figure in figures if key in _short(figure.name)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _short(name: str) -> tuple[str, ...]:

@@ -8,15 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
-_BYTES: Final = {
-    "B/s": 1.0,
-    "kB/s": 1e3,
-    "MB/s": 1e6,
-    "GB/s": 1e9,
-    "KiB/s": 1024.0,
-    "MiB/s": 1024.0**2,
-    "GiB/s": 1024.0**3,
-}
+_BYTES: Final = {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "KiB/s": 1024.0, "MiB/s": 2.0**20, "GiB/s": 2.0**30}
 BITS: Final = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "Gbit/s": 1e3}
 FRAMES: Final = {"pps": 1.0, "frames/s": 1.0, "kpps": 1e3, "kframes/s": 1e3, "Mpps": 1e6, "Mframes/s": 1e6}
 SCALES: Final[Mapping[str, Mapping[str, float]]] = {

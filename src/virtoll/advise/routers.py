@@ -100,11 +100,11 @@ def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
     """The cell with the largest rates within the bounds, one a block."""
     if cell.untold:
         return cell
-    logs = _rates(analysis, need, cell, beyond=False)
-    if not logs or not all(map(math.isfinite, logs.values())):
+    rounds = _rates(analysis, need, cell, beyond=False)
+    if not rounds:
         few = f"; it takes {ENOUGH / need.loss:.0f} frames to see such a loss" if need.loss else ""
         return untold(cell, _WITHIN + few)
-    return replace(cell, rounds={(block, 0): log for block, log in logs.items()}, at_least=False)
+    return replace(cell, rounds=rounds, at_least=False)
 
 
 def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
@@ -113,14 +113,14 @@ def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
         return cell
     if cell.at_least:
         return untold(cell, _BOUND)
-    logs = _rates(analysis, need, cell, beyond=True)
-    if not logs or not all(map(math.isfinite, logs.values())):
+    rounds = _rates(analysis, need, cell, beyond=True)
+    if not rounds:
         return untold(cell, _BEYOND)
-    return replace(cell, rounds={(block, 0): log for block, log in logs.items()}, at_least=False)
+    return replace(cell, rounds=rounds, at_least=False)
 
 
-def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[int, float]:
-    """By block the median over its trials of the rate's logarithm; infinite where a trial has no such rate."""
+def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[tuple[int, int], float]:
+    """By block the median over its trials of the rate's logarithm; empty where a block has no such rate."""
     bounds = RateBounds(need.loss, need.p50_ns, need.p99_ns)
     apart = cell.platform in receiving_apart(analysis.data.boots)
     several = "routers" in cell.attributes
@@ -130,4 +130,5 @@ def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) ->
         rate = bracketed.beyond if beyond else bracketed.within
         none = math.inf if beyond else -math.inf
         blocks.setdefault(trial.block, []).append(math.log(rate) if rate else none)
-    return {block: statistics.median(values) for block, values in sorted(blocks.items())}
+    rounds = {(block, 0): statistics.median(values) for block, values in sorted(blocks.items())}
+    return rounds if all(map(math.isfinite, rounds.values())) else {}

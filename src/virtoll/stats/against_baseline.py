@@ -40,17 +40,20 @@ def compare_all(
         elsewhere = None if caveat else why_other_host(hosts, platform, baseline)
         refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
-            observations = () if refused else _observations(cells, platform, task)
+            observations = () if refused else observations_in(cells, platform, task)
             why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
             if platform == control:
-                entries = _observations(cells, baseline, task)
+                entries = observations_in(cells, baseline, task)
                 alike.append(compare(task, platform, observations, entries, why, caveat))
             else:
                 compared.append(compare(task, platform, observations, host.get(task, ()), why, caveat))
     return compared, alike
 
 
-def _observations(cells: Mapping[tuple[str, Task], CellSummary], platform: str, task: Task) -> Sequence[Observation]:
+def observations_in(
+    cells: Mapping[tuple[str, Task], CellSummary], platform: str, task: Task
+) -> tuple[Observation, ...]:
+    """The values of a cell; empty where it has none."""
     cell = cells.get((platform, task))
     return cell.observations if cell is not None else ()
 

@@ -20,13 +20,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from virtoll.runfolder.records import Manifest
+from virtoll.stats.against_baseline import observations_in
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
 from virtoll.stats.bounds import TWO_BOUNDS
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of, means_by_host
 from virtoll.stats.summaries import CellSummary, block_values
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, told_by
 
 if TYPE_CHECKING:
@@ -264,8 +265,8 @@ def side_by_side(
             compare(
                 task,
                 pair.name,
-                _observations(analysis, pair.second, task),
-                _observations(analysis, pair.first, task),
+                observations_in(analysis.cells, pair.second, task),
+                observations_in(analysis.cells, pair.first, task),
                 _why_missing(analysis, analysis, pair, task, task),
             ),
             _caveat(analysis, analysis, pair, task, ()),
@@ -329,11 +330,6 @@ def _tasks(first: Analysis, second: Analysis) -> list[_Sides]:
     mine = {task.key: task for task in first.tasks}
     theirs = {task.key: task for task in second.tasks}
     return [_Sides(mine.get(key), theirs.get(key)) for key in dict.fromkeys((*theirs, *mine))]
-
-
-def _observations(analysis: Analysis, label: str, task: Task) -> tuple[Observation, ...]:
-    cell = analysis.cells.get((label, task))
-    return cell.observations if cell is not None else ()
 
 
 def _compared(
@@ -415,7 +411,7 @@ def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
 def _log_values(analysis: Analysis, label: str, task: Task) -> Logs:
     """By block: the log of the performance itself."""
     sign = 1 if task.metric.better == "higher" else -1
-    values = block_values(_observations(analysis, label, task))
+    values = block_values(observations_in(analysis.cells, label, task))
     return _by_host(analysis, {block: sign * math.log(value) for block, value in values.items()})
 
 

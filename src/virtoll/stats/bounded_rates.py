@@ -54,7 +54,7 @@ def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: b
             continue
         if each:
             offered, through = offered / len(point.sources), through * _least(point)
-        holds = _holds(point, bounds, apart)
+        holds = _all((_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds)))
         if holds:
             within.append((offered, through))
         elif holds is False:
@@ -87,13 +87,8 @@ def _least(point: Point) -> float:
     return least / sum(parts) if least else 0.0
 
 
-def _holds(point: Point, bounds: RateBounds, apart: bool) -> bool | None:
-    """Whether a point is within the bounds; None: it does not say."""
-    return _all((_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds)))
-
-
 def _all(holds: Sequence[bool | None]) -> bool | None:
-    """False where one does not hold; else None where one does not say."""
+    """Whether all bounds hold; None: one of them does not say, and none is known not to."""
     if False in holds:
         return False
     return None if None in holds else True

@@ -124,12 +124,13 @@ def cautions(
     for curve in curves:
         if curve.lossless and (curve.platform, curve.parameters) not in sweeps_bound:
             lossless.append((curve.platform, sizes.get(curve.parameters, "")))
+    of_host, unlocated = _lost_cells(losses)
     concerned = {
         Caution.GENERATOR_BOUND: _cells(bound),
         Caution.LOSSLESS: _cells(lossless),
         Caution.UNCALIBRATED: _cells(unknown),
-        Caution.HOST_LOSS: _cells(_lost_by_host(losses)),
-        Caution.UNLOCATED: _cells(_unlocated(losses)),
+        Caution.HOST_LOSS: _cells(of_host),
+        Caution.UNLOCATED: _cells(unlocated),
         Caution.FORGED: _cells(forged),
         Caution.PACE_MISSED: ", ".join(_missed(paces)),
         Caution.MIXED_BACKENDS: _mixed(uses),
@@ -139,19 +140,16 @@ def cautions(
     return tuple(Warned(caution, concerns) for caution, concerns in concerned.items() if concerns)
 
 
-def _lost_by_host(losses: Sequence[LossRow]) -> list[tuple[str, str]]:
-    """Platform and size of each paced row of which the host lost too much."""
-    cells = []
+def _lost_cells(losses: Sequence[LossRow]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The cells of which the host lost too much at paced rates, and those of which a loss is not located."""
+    of_host, unlocated = list[tuple[str, str]](), list[tuple[str, str]]()
     for row in losses:
-        allowed = HOST_LOSS_SHARE * row.offered_frames
-        if not row.flat_out and row.by_owner.get(Owner.HOST, 0) > allowed:
-            cells.append((row.platform, row.task.size))
-    return cells
-
-
-def _unlocated(losses: Sequence[LossRow]) -> list[tuple[str, str]]:
-    cells = dict.fromkeys((row.platform, row.task.size) for row in losses if row.by_owner.get(Owner.UNLOCATED))
-    return list(cells)
+        cell = row.platform, row.task.size
+        if not row.flat_out and row.by_owner.get(Owner.HOST, 0) > HOST_LOSS_SHARE * row.offered_frames:
+            of_host.append(cell)
+        if row.by_owner.get(Owner.UNLOCATED) and cell not in unlocated:
+            unlocated.append(cell)
+    return of_host, unlocated
 
 
 def _missed(paces: Sequence[PaceRow]) -> list[str]:

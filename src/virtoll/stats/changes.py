@@ -259,7 +259,7 @@ def _of_experiment(before: Manifest, after: Manifest) -> Iterator[Change]:
     changes += _of_workloads(before, after)
     yield from changes
     text, other = was.get("text"), now.get("text")
-    if not changes and text is not None and other is not None and not _platforms_differ(before, after):
+    if not changes and text is not None and other is not None and _products(before) == _products(after):
         yield from _one("experiment: its text (SHA-256)", text, other, _hash)
 
 
@@ -267,12 +267,8 @@ def _hash(text: Any) -> str:
     return hashlib.sha256(str(text).encode()).hexdigest()[:12]
 
 
-def _platforms_differ(before: Manifest, after: Manifest) -> bool:
-    """Whether the two texts ask for other platforms, which is told with these."""
-    return _products(before) != _products(after)
-
-
 def _products(manifest: Manifest) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """What a text asks for of platforms, whose changes are told with these."""
     return [(entry.label, entry.platform, entry.parameters) for entry in manifest.platforms]
 
 

@@ -138,7 +138,10 @@ def per_unit(trial: ObservedTrial) -> dict[str, float]:
 
     One that this Virtoll has no words for, of a newer one's records, is left out.
     """
-    units = trial.jobs if trial.jobs is not None else _forwarded_frames(trial)
+    units = trial.jobs
+    if units is None:
+        frames = [span.forwarded_frames for span in trial.spans if span.forwarded_frames is not None]
+        units = sum(frames) if len(frames) == len(trial.spans) else 0
     if not units or not trial.spans:
         return {}
     named = [set(span.before.counted) & set(span.after.counted) for span in trial.spans]
@@ -148,16 +151,6 @@ def per_unit(trial: ObservedTrial) -> dict[str, float]:
     for name in sorted(known, key=lambda name: (order.index(name.partition(":")[0]), name)):
         values[name] = sum(span.after.counted[name] - span.before.counted[name] for span in trial.spans) / units
     return values
-
-
-def _forwarded_frames(trial: ObservedTrial) -> int:
-    """Of all spans; 0 where a span does not know."""
-    total = 0
-    for span in trial.spans:
-        if span.forwarded_frames is None:
-            return 0
-        total += span.forwarded_frames
-    return total
 
 
 def _counted(name: str, by_repetition: Mapping[int, float], against: Mapping[int, float]) -> Counted:

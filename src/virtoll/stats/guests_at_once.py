@@ -16,7 +16,7 @@ from functools import cached_property
 from virtoll.runfolder.guest_records import FootprintRecord
 from virtoll.runfolder.records import BootRecord, Clock, GuestRun, TrialRecord, begin_ns, duration_ns, start_skew_ns
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
-from virtoll.stats.compare import Comparison, compare
+from virtoll.stats.compare import Comparison, by_cell, compare, family_size
 from virtoll.stats.guests import held_bytes, used_ns
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, block_values, median_of_known, summarise
@@ -99,7 +99,7 @@ class AtOnce:
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
+        return family_size(self.comparisons)
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -128,11 +128,7 @@ class AtOnce:
 
     @cached_property
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
-        """The first of each platform, task and condition."""
-        return {
-            (comparison.platform, comparison.task, comparison.condition): comparison
-            for comparison in reversed((*self.comparisons, *self.control))
-        }
+        return by_cell((*self.comparisons, *self.control))
 
 
 def guests_at_once(

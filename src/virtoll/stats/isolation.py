@@ -15,7 +15,7 @@ from types import MappingProxyType
 from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord, readings_through
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.bounds import against_lower_bounds, without_unpinned
-from virtoll.stats.compare import Comparison, Verdict, compare
+from virtoll.stats.compare import Comparison, Verdict, by_cell, compare, family_size
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, median_of_known, summarise
 from virtoll.stats.sweeps import curves, point_values
@@ -88,16 +88,12 @@ class Isolation:
 
     @cached_property
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
-        """The first of each platform, task and condition."""
-        return {
-            (comparison.platform, comparison.task, comparison.condition): comparison
-            for comparison in reversed((*self.comparisons, *self.control))
-        }
+        return by_cell((*self.comparisons, *self.control))
 
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
+        return family_size(self.comparisons)
 
 
 def isolation(
