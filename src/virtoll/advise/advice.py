@@ -18,6 +18,7 @@ from virtoll.advise.meets import (
     Answer,
     BoundCheck,
     Statement,
+    alarm_words,
     answer_of,
     checks_of_figures,
     family_of,
@@ -103,10 +104,7 @@ def _cautions(analysis: Analysis, parts: Sequence[Part]) -> tuple[str, ...]:
     """The run's own, those of frames where a router is asked for, and what its A/A control finds."""
     of_frames = analysis.cautions if any(isinstance(part, RouterNeed) for part in parts) else ()
     lines = [f"{caution.caution.title}: {caution.concerns}" for caution in of_frames]
-    if analysis.alarms:
-        tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
-        lines.append(f"the A/A control differs from the baseline itself: {tasks}")
-    return tuple(lines)
+    return (*lines, *alarm_words(analysis))
 
 
 def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[BoundCheck] | str:

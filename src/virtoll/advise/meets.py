@@ -310,6 +310,14 @@ def answer_of(part: Part, findings: Sequence[Finding]) -> Answer:
     return Answer.MEETS if answers == {Answer.MEETS} else Answer.OPEN
 
 
+def alarm_words(analysis: Analysis) -> list[str]:
+    """What the A/A control finds of the run, in a sentence; empty if it finds nothing."""
+    if not analysis.alarms:
+        return []
+    tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
+    return [f"the A/A control differs from the baseline itself: {tasks}"]
+
+
 def why_not_measured(analysis: Analysis, platform: str, workloads: Iterable[str]) -> str:
     """Why a platform has no value of these workloads: it could not be used, or what its first trial failed of."""
     entry = next((entry for entry in analysis.data.manifest.platforms if entry.label == platform), None)

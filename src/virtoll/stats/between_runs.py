@@ -150,16 +150,12 @@ def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
     reasons: dict[Unlike, str | None] = {
         "host": _other_host(mine, theirs),
         "agent": why_incomparable(Identity(None, agents[0], None), Identity(None, agents[1], None)),
-        "unit": next(
-            (
-                f"{task.label}: {why}"
-                for task in second.tasks
-                if (counterpart := first.own_task(task)) is not None
-                and (why := _other_unit(counterpart, task)) is not None
-            ),
-            None,
-        ),
     }
+    for task in second.tasks:
+        counterpart = first.own_task(task)
+        why = _other_unit(counterpart, task) if counterpart is not None else None
+        if why is not None:
+            reasons.setdefault("unit", f"{task.label}: {why}")
     return {kind: reason for kind, reason in reasons.items() if reason is not None}
 
 

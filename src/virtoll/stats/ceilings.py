@@ -87,13 +87,12 @@ def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
 
 
 def _floor(points: Sequence[Point]) -> Floor | None:
-    delays = [(point, counts.delay_ns) for point in points for counts in point.sink.per_source]
-    known = [(point, reported) for point, reported in delays if reported is not None]
-    full = [
-        (point.intended_rate_frames_per_second, reported.minimum, reported.p50, reported.p99, reported.maximum)
-        for point, reported in known
-        if point.intended_rate_frames_per_second is not None
-    ]
+    full = []
+    for point in points:
+        for delay in (counts.delay_ns for counts in point.sink.per_source):
+            if point.intended_rate_frames_per_second is not None and delay is not None:
+                values = delay.minimum, delay.p50, delay.p99, delay.maximum
+                full.append((point.intended_rate_frames_per_second, *values))
     if not full:
         return None
     rates, least, middle, high, most = zip(*full, strict=True)

@@ -28,6 +28,7 @@ class Change:
 
 
 Words = Callable[[Any], str]
+_Table = tuple[tuple[str, str, Words], ...]
 
 
 def _plain(value: Any) -> str:
@@ -49,13 +50,13 @@ def _bytes(value: Any) -> str:
     return units.size(value) if isinstance(value, int) else str(value)
 
 
-_AGENT: tuple[tuple[str, str, Words], ...] = (
+_AGENT: _Table = (
     ("agent's version", "version", _plain),
     ("agent's protocol", "protocol", _plain),
     ("agent's build", "build", _plain),
     ("agent's program (SHA-256)", "sha256", _digest),
 )
-_HOST: tuple[tuple[str, str, Words], ...] = (
+_HOST: _Table = (
     ("machine (hash of its name)", "hostname_hash", _digest),
     ("host's kernel", "kernel", _plain),
     ("host's system", "os", _plain),
@@ -69,7 +70,7 @@ _HOST: tuple[tuple[str, str, Words], ...] = (
     ("measured as root", "root", _plain),
     ("tuned settings", "tuned", _plain),
 )
-_GUEST_KERNEL: tuple[tuple[str, str, Words], ...] = (
+_GUEST_KERNEL: _Table = (
     ("guests' kernel package", "package", _plain),
     ("guests' kernel version", "version", _plain),
     ("guests' kernel (SHA-256)", "sha256", _digest),
@@ -92,10 +93,10 @@ _EXPERIMENT: tuple[tuple[str, str], ...] = (
     ("needs", "needs"),
     ("thresholds", "thresholds"),
 )
-_PINNING = (
-    ("guests' CPUs", "guest_cpus"),
-    ("generator's CPU", "generator_cpu"),
-    ("sink's CPU", "sink_cpu"),
+_PINNING: _Table = (
+    ("guests' CPUs", "guest_cpus", _plain),
+    ("generator's CPU", "generator_cpu", _plain),
+    ("sink's CPU", "sink_cpu", _plain),
 )
 
 
@@ -113,11 +114,7 @@ def what_changed(before: Manifest, after: Manifest) -> tuple[Change, ...]:
         *_of_image(before.image, after.image),
         *_of_nested(before.nested or {}, after.nested or {}),
         *_of_experiment(before, after),
-        *(
-            change
-            for what, key in _PINNING
-            for change in _field(what, key, before.pinning or {}, after.pinning or {}, _plain)
-        ),
+        *_fields(_PINNING, before.pinning or {}, after.pinning or {}),
         *_of_testbed(before.testbed, after.testbed),
     )
 
@@ -137,6 +134,11 @@ def _field(what: str, key: str, before: Mapping[str, Any], after: Mapping[str, A
         yield from _one(what, before[key], after[key], words)
 
 
+def _fields(table: _Table, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    for what, key, words in table:
+        yield from _field(what, key, before, after, words)
+
+
 def _named(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """A change for each name of two maps, in which a missing name is something that was not there."""
     for name in sorted({*before, *after}):
@@ -153,18 +155,12 @@ def _of_agent(before: Manifest, after: Manifest) -> Iterator[Change]:
     if before.agent is None or after.agent is None:
         yield from _one("agent", _named_one(before.agent, "version"), _named_one(after.agent, "version"))
         return
-    for what, key, words in _AGENT:
-        yield from _field(what, key, before.agent, after.agent, words)
+    yield from _fields(_AGENT, before.agent, after.agent)
 
 
 def _of_host(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    for what, key, words in _HOST:
-        yield from _field(what, key, before, after, words)
-    for what, key in (
-        ("mitigation of", "mitigations"),
-        ("I/O scheduler of", "io_schedulers"),
-        ("package", "packages"),
-    ):
+    yield from _fields(_HOST, before, after)
+    for what, key in (("mitigation of", "mitigations"), ("I/O scheduler of", "io_schedulers"), ("package", "packages")):
         if isinstance(before.get(key), Mapping) and isinstance(after.get(key), Mapping):
             yield from _named(what, before[key], after[key])
 
@@ -228,8 +224,7 @@ def _of_image(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None)
     yield from _field("guests' image (digest)", "digest", before, after, _digest)
     kernel, other = before.get("kernel"), after.get("kernel")
     if isinstance(kernel, Mapping) and isinstance(other, Mapping):
-        for what, key, words in _GUEST_KERNEL:
-            yield from _field(what, key, kernel, other, words)
+        yield from _fields(_GUEST_KERNEL, kernel, other)
     tools, others = before.get("tools"), after.get("tools")
     if isinstance(tools, Mapping) and isinstance(others, Mapping):
         yield from _field("guests' suite of Debian", "suite", tools, others, _plain)

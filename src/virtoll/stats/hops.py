@@ -76,7 +76,8 @@ class Loss(NamedTuple):
     @property
     def words(self) -> str:
         """The place in words."""
-        return _words_of(self.segments)
+        first, last = self.segments[0], self.segments[-1]
+        return first if first == last else f"{first} to {last}"
 
 
 @cache
@@ -85,11 +86,6 @@ def _owner_of(segments: tuple[Segment, ...]) -> Owner:
     if 0 < of_host < len(segments):
         return Owner.UNLOCATED
     return Owner.HOST if of_host else Owner.PLATFORM
-
-
-@cache
-def _words_of(segments: tuple[Segment, ...]) -> str:
-    return segments[0] if len(segments) == 1 else f"{segments[0]} to {segments[-1]}"
 
 
 @dataclass(frozen=True)
