@@ -291,10 +291,10 @@ def _unknown(analysis: Analysis, request: _Request) -> Check:
 
 def _compared(threshold: Threshold, label: str, baseline: str | None) -> Compared:
     platforms = "baseline" if label == baseline else PlatformFilter(label=label)
-    asked = {"workload": threshold.workload, "platforms": platforms, "where": dict(threshold.where)}
+    sides = {"workload": threshold.workload, "platforms": platforms, "where": dict(threshold.where)}
     if threshold.figure is None:
-        return Compared.model_validate({**asked, "against": "baseline"})
-    return Compared.model_validate({**asked, "metric": threshold.figure.name})
+        return Compared.model_validate({**sides, "against": "baseline"})
+    return Compared.model_validate({**sides, "metric": threshold.figure.name})
 
 
 def _sides(ratios: Ratios, compared: Compared, threshold: Threshold) -> list[Sides] | str:
