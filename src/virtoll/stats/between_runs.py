@@ -226,7 +226,7 @@ def between_runs(
     def bounded(compared: Sequence[Pair], comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
         return tuple(_within_bounds(first, second, compared, comparison) for comparison in comparisons)
 
-    beyond = pairs if by == "values" else [pair for pair in pairs if first.baseline not in (pair.first, pair.second)]
+    beyond = [pair for pair in pairs if by == "values" or first.baseline not in (pair.first, pair.second)]
     gaps = _gaps(first, second)
     decided, beside = _decide_families(untested(beyond, logs, hosts), untested(controls, logs, hosts), rules, gaps)
     bare, _ = _decide_families(untested(hosts, _log_values, ()), [], rules, gaps)

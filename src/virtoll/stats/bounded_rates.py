@@ -106,7 +106,8 @@ def _loss_holds(point: Point, bound: float | None, apart: bool) -> bool | None:
             holds.append(True if allowed >= ENOUGH or bound == 0 else None)
             continue
         losses = [loss for loss in locate(point) if loss.source == source.source and loss.owner is Owner.PLATFORM]
-        holds.append(False if sum(loss.frames for loss in losses) + refused > allowed else None)
+        inside = sum(loss.frames for loss in losses)
+        holds.append(False if inside + refused > allowed else None)
     return _all(holds) if holds else None
 
 

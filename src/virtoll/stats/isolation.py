@@ -250,6 +250,8 @@ def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], tr
             if apart and source.refused_frames is not None:
                 offered += source.refused_frames
                 lost += source.refused_frames
+    lost_share = lost / offered if offered else None
+    skipped_share = skipped / intended if intended else None
     return LoadUse(
         *key,
         trials=trials,
@@ -257,8 +259,8 @@ def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], tr
         asked=median_of_known(point.intended_rate_frames_per_second for point in points),
         offered=median_of_known(map(offered_rate, points)),
         forwarded=median_of_known(map(forwarded_rate, points)),
-        lost_share=lost / offered if offered else None,
-        skipped_share=skipped / intended if intended else None,
+        lost_share=lost_share,
+        skipped_share=skipped_share,
         cpus=median_of_known(map(_cpus, records)),
     )
 
