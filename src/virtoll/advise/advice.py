@@ -6,7 +6,6 @@ all platforms and parts alone, those beside others, and those of each part's num
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,11 +18,12 @@ from virtoll.advise.meets import (
     Answer,
     BoundCheck,
     Statement,
+    alarm_words,
+    answer_of,
+    checks_of_figures,
     family_of,
     finding,
-    measured,
-    of_all,
-    of_any,
+    of_platform,
     why_not_measured,
 )
 from virtoll.advise.missing import Missing
@@ -47,8 +47,11 @@ class PlatformAdvice:
     @property
     def times(self) -> float:
         """The least of its margins, by which platforms are ordered; 0 where there is none."""
-        tightest = [statement.tightest for statement in self.alone]
-        return min((verdict.margin.times if verdict and verdict.margin else 0.0 for verdict in tightest), default=0.0)
+        times = []
+        for statement in self.alone:
+            tightest = statement.tightest
+            times.append(tightest.margin.times if tightest and tightest.margin else 0.0)
+        return min(times, default=0.0)
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,7 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
     control = analysis.data.manifest.control
     platforms = [platform for platform in analysis.platforms if platform != control]
     demands = {part: _asked(analysis, ratios, part) for part in parts}
-    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
-    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
+    family = family_of(ratios, demands.values())
     beside = beside_of(analysis, ratios, parts, known, platforms)
     guests = {part: guests_of(analysis, ratios, part) for part in parts}
     advised = []
@@ -102,10 +104,7 @@ def _cautions(analysis: Analysis, parts: Sequence[Part]) -> tuple[str, ...]:
     """The run's own, those of frames where a router is asked for, and what its A/A control finds."""
     of_frames = analysis.cautions if any(isinstance(part, RouterNeed) for part in parts) else ()
     lines = [f"{caution.caution.title}: {caution.concerns}" for caution in of_frames]
-    if analysis.alarms:
-        tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
-        lines.append(f"the A/A control differs from the baseline itself: {tasks}")
-    return tuple(lines)
+    return (*lines, *alarm_words(analysis))
 
 
 def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[BoundCheck] | str:
@@ -114,35 +113,28 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[BoundCheck] |
         return asked_of_router(analysis, ratios, part)
     reason = ""
     for workload, bounds in part.asked.items():
-        cells = {bound: measured(ratios, workload, bound.figure.name, part.where) for bound in bounds}
-        demands = [
-            BoundCheck(bound.text, bound.limit, cell.lower_is_better, cell)
-            for bound, values in cells.items()
-            if not isinstance(values, str)
-            for cell in values
-        ]
+        demands, why = checks_of_figures(ratios, workload, dict.fromkeys(bounds), part.where)
         for other in (asked_of_cores, asked_of_sizes):
             demands = demands or [demand for bound in bounds for demand in other(ratios, part, workload, bound)]
         if demands:
             return demands
-        reason = reason or next((why for why in cells.values() if isinstance(why, str)), "")
+        reason = reason or why
     return reason
 
 
 def _statement(
     analysis: Analysis, ratios: Ratios, platform: str, part: Part, demands: list[BoundCheck] | str, family: int
 ) -> Statement:
-    known = [] if isinstance(demands, str) else demands
-    platform_demands = [demand for demand in known if demand.cell.platform == platform]
+    platform_demands = of_platform(demands, platform)
     if not platform_demands:
         workloads = (FORWARD, SEARCH) if isinstance(part, RouterNeed) else tuple(part.asked)
         reason = demands if isinstance(demands, str) else why_not_measured(analysis, platform, workloads)
         return Statement(platform, part.text, Answer.NOT_MEASURED, (), reason)
     findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
-    answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
-    if answer is Answer.MEETS and isinstance(part, FigureNeed) and _lacks(part, platform_demands):
-        return Statement(platform, part.text, Answer.OPEN, findings, _lacks(part, platform_demands))
-    return Statement(platform, part.text, answer, findings)
+    answer, lacks = answer_of(part, findings), ""
+    if answer is Answer.MEETS and isinstance(part, FigureNeed):
+        lacks = _lacks(part, platform_demands)
+    return Statement(platform, part.text, Answer.OPEN if lacks else answer, findings, lacks)
 
 
 def _lacks(part: FigureNeed, demands: Sequence[BoundCheck]) -> str:

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.advise.frame_sizes import FORWARD
-from virtoll.advise.meets import Answer, BoundCheck, Finding, family_of, finding, measured, of_all, of_any
+from virtoll.advise.meets import (
+    Answer,
+    BoundCheck,
+    Finding,
+    answer_of,
+    checks_of_figures,
+    family_of,
+    finding,
+    of_platform,
+)
 from virtoll.advise.models import MOST_HELD_OUT, held_out_of_blocks
 from virtoll.advise.need import Known, Part, RouterNeed
 from virtoll.advise.routers import asked_of_router
@@ -76,13 +85,11 @@ def beside_of(
     if len(parts) < 2:
         return ()
     demands = {part: _asked(analysis, ratios, part, _others(part, parts, known)) for part in parts}
-    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
-    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
+    family = family_of(ratios, demands.values())
     rows = []
     for platform, part in itertools.product(platforms, parts):
         loads, of_part = _others(part, parts, known), demands[part]
-        measured_demands = [] if isinstance(of_part, str) else of_part
-        platform_demands = [demand for demand in measured_demands if demand.cell.platform == platform]
+        platform_demands = of_platform(of_part, platform)
         if not platform_demands:
             why = of_part if isinstance(of_part, str) else "it was not measured beside it"
             rows.append(WithNeighbours(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
@@ -110,7 +117,7 @@ def _answer(part: Part, findings: Sequence[Finding], too_little: Mapping[str, st
     reasons: dict[str, None] = {}
     for under in dict.fromkeys(verdict.under for verdict in findings):
         verdicts = [verdict for verdict in findings if verdict.under == under]
-        answer = of_any(verdicts) if isinstance(part, RouterNeed) else of_all(verdicts)
+        answer = answer_of(part, verdicts)
         if answer is Answer.MEETS and under not in too_little:
             return Answer.MEETS, ""
         if answer is Answer.FAILS:
@@ -161,7 +168,8 @@ def _factor(analysis: Analysis, demand: BoundCheck) -> Factor:
     if held_out is not None and held_out > MOST_HELD_OUT:
         why = "does not fit"
     ends = known.simultaneous
-    return Factor(label, known.share, ends.low if ends else None, ends.high if ends else None, held_out, why)
+    low, high = (ends.low, ends.high) if ends else (None, None)
+    return Factor(label, known.share, low, high, held_out, why)
 
 
 def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str]) -> list[BoundCheck] | str:
@@ -173,13 +181,8 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str])
         return asked_of_router(analysis, ratios, part, beside)
     reason = ""
     for workload, bounds in part.asked.items():
-        demands: list[BoundCheck] = []
-        for bound in bounds:
-            cells = measured(ratios, workload, bound.figure.name, {**part.where, **beside})
-            if isinstance(cells, str):
-                reason = reason or cells
-            else:
-                demands += [BoundCheck(bound.text, bound.limit, cell.lower_is_better, cell) for cell in cells]
+        demands, why = checks_of_figures(ratios, workload, bounds, {**part.where, **beside})
         if demands:
             return demands
+        reason = reason or why
     return f"{reason} beside the load {loads[0]}"

@@ -25,7 +25,7 @@ from virtoll.stats.caveats import caveats_of
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import unlike_facts
-from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison
+from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, by_cell, family_size
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.cpu_over_parameters import cpu_cells
@@ -171,10 +171,13 @@ class Analysis:
             for point in self.points
             if point.forged_frames
         )
+        headrooms = {cell: headroom for cell, headroom in self.headrooms.items() if cell[0] not in self.caveats}
+        curves = [curve for curve in self.curves if curve.platform not in self.caveats]
+        losses = [row for row in self.losses if row.platform not in self.caveats]
         return cautions(
-            {cell: headroom for cell, headroom in self.headrooms.items() if cell[0] not in self.caveats},
-            [curve for curve in self.curves if curve.platform not in self.caveats],
-            [row for row in self.losses if row.platform not in self.caveats],
+            headrooms,
+            curves,
+            losses,
             forged=list(forged),
             paces=self.paces,
             uses=self.backends,
@@ -340,14 +343,12 @@ class Analysis:
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
+        return family_size(self.comparisons)
 
     @property
     def second_family(self) -> int:
         """How many comparisons of other metrics were tested, in a family of their own."""
-        return sum(
-            comparison.p_value is not None for comparison in self.comparisons if not comparison.task.metric.primary
-        )
+        return family_size(self.comparisons, primary=False)
 
     def level_after(self, more: int) -> float:
         """The chance of any false difference in a family, were so many blocks added to those that there are."""
@@ -384,15 +385,11 @@ class Analysis:
 
     def comparison(self, platform: str, task: Task) -> Comparison | None:
         """The comparison of a platform (or of the control) on a task."""
-        return self._comparisons.get((platform, task))
+        return self._comparisons.get((platform, task, None))
 
     @cached_property
-    def _comparisons(self) -> Mapping[tuple[str, Task], Comparison]:
-        """The first of each platform and task."""
-        return {
-            (comparison.platform, comparison.task): comparison
-            for comparison in reversed((*self.comparisons, *self.control))
-        }
+    def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
+        return by_cell((*self.comparisons, *self.control))
 
     def curve(self, platform: str, task: Task) -> Curve | None:
         """The sweep of a platform for a task."""
