@@ -133,9 +133,12 @@ def forwarded_rate(point: Point) -> float | None:
 
 def joint_ns(point: Point) -> int:
     """How long frames of any source arrived, at least the point's own length, ns."""
-    firsts = [counts.first_received_monotonic_ns for counts in point.sink.per_source]
-    lasts = [counts.last_received_monotonic_ns for counts in point.sink.per_source]
-    begun, ended = [first for first in firsts if first is not None], [last for last in lasts if last is not None]
+    begun, ended = [], []
+    for counts in point.sink.per_source:
+        if counts.first_received_monotonic_ns is not None:
+            begun.append(counts.first_received_monotonic_ns)
+        if counts.last_received_monotonic_ns is not None:
+            ended.append(counts.last_received_monotonic_ns)
     return max(point.duration_ns, max(ended) - min(begun)) if begun and ended else point.duration_ns
 
 
@@ -167,10 +170,8 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     tasks: list[Task] = []
     for metric in manifest.metrics:
         family = [parameters for (workload, _), parameters in sets.items() if workload == metric.workload]
-        tasks += [
-            Task(metric.workload, metric, canonical(parameters), _size(parameters, family))
-            for parameters in sorted(family, key=_natural)
-        ]
+        for parameters in sorted(family, key=_natural):
+            tasks.append(Task(metric.workload, metric, canonical(parameters), _size(parameters, family)))
     return tuple(tasks)
 
 
@@ -184,10 +185,9 @@ def printed_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
     The duration of a job that tells its rate is that rate once more.
     """
-    telling = {task.workload for task in tasks if task.metric.source == "figures"}
-    return tuple(
-        task for task in tasks if (task.metric.source == "figures" if task.workload in telling else task.metric.primary)
-    )
+    figures = [task for task in tasks if task.metric.source == "figures"]
+    telling = {task.workload for task in figures}
+    return tuple(task for task in tasks if task in figures or (task.metric.primary and task.workload not in telling))
 
 
 def words_in_common(tasks: Sequence[Task]) -> str:
@@ -232,7 +232,7 @@ def _value(metric: MetricRecord, trial: TrialRecord, costs: FrameCosts) -> tuple
         return rate, ""
     if metric.source == "figures":
         figure = ((trial.result or {}).get("figures") or {}).get(metric.name)
-        if not isinstance(figure, int | float) or isinstance(figure, bool) or not math.isfinite(figure) or figure <= 0:
+        if not _is_number(figure) or not math.isfinite(figure) or figure <= 0:
             return None, f"there is no figure {metric.name!r} above zero in the result"
         return float(figure), ""
     duration = duration_ns(trial.clock) if trial.clock else None
