@@ -64,6 +64,11 @@ class _Side:
     at_least: bool = False
     at_most: bool = False
 
+    @property
+    def reason(self) -> str:
+        """What limits its interval; empty if nothing does."""
+        return "a rate of it is a lower bound: more may be possible" if self.at_least or self.at_most else ""
+
     def over(self, other: _Side) -> _Side:
         """The ratio of both."""
         logs = _differences(self.logs, other.logs)
@@ -157,8 +162,7 @@ class Ratios:
             return replace(ratio, reason=f"one {counted} alone: no interval")
         gap = max(self._gaps.get(party.task, 0.0) for party in (cell, other or cell))
         single, joint = _intervals(known, logs, family, gap, self._analysis.level)
-        reason = "a rate of it is a lower bound: more may be possible" if side.at_least or side.at_most else ""
-        return replace(ratio, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=reason)
+        return replace(ratio, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=side.reason)
 
     def _over(self, compared: Compared, cell: Cell, other: Cell | None, value: bool) -> _Side | None:
         """The ratio of both sides, or the one side's value; None where there is no baseline's."""
