@@ -25,7 +25,7 @@ from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.plain import refuse_unplain
-from virtoll.runfolder.records import LAB_MESSAGE
+from virtoll.runfolder.records import LAB_MESSAGE, Manifest
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import LINES, RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
@@ -185,7 +185,9 @@ _AS_THEY_ARE: Final = frozenset({"fingerprint", "hostname_hash", "packages", "mi
 
 def _without_places(word: str) -> str:
     """A word of a command line; a file of the user's is the experiment, and a folder a place."""
-    return "experiment.yaml" if word.endswith((".yaml", ".yml")) else LEFT_OUT if "/" in word else word
+    if word.endswith((".yaml", ".yml")):
+        return "experiment.yaml"
+    return LEFT_OUT if "/" in word else word
 
 
 def _known(folder: Path, run: RunFolder) -> dict[str, str]:
@@ -201,16 +203,19 @@ def _known(folder: Path, run: RunFolder) -> dict[str, str]:
         names |= _names_in(value)
     for interfaces in (beside or {}).values():
         names |= _names_in(interfaces, _NICS)
-    parts = run.manifest.merged.parts if run.manifest.merged is not None else ()
-    nodes = {
-        host
-        for addresses in (run.manifest.nodes, *(part.nodes for part in parts))
-        for host in (addresses or {}).values()
-    }
-    for host in nodes | {platform.host for platform in run.manifest.platforms if platform.host}:
+    for host in _hosts_of(run.manifest):
         if host.startswith(_ON_A_HOST):
             names |= parts_of_host(host.partition(" ")[2])
     return _usable(names, run)
+
+
+def _hosts_of(manifest: Manifest) -> set[str]:
+    """Where its platforms and its nodes are: 'ssh root@a'."""
+    hosts = {platform.host for platform in manifest.platforms if platform.host}
+    parts = manifest.merged.parts if manifest.merged is not None else ()
+    for nodes in (manifest.nodes, *(part.nodes for part in parts)):
+        hosts.update((nodes or {}).values())
+    return hosts
 
 
 def _names_in(value: Any, key: str = "") -> dict[str, str]:

@@ -14,8 +14,8 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.intervals import Estimate, student
 from virtoll.stats.isolation import Isolation
-from virtoll.stats.summaries import mean_over_blocks, means_by_block
-from virtoll.stats.values import Observation, Task, forwarded_rate, offered_rate
+from virtoll.stats.summaries import CellSummary, mean_over_blocks, means_by_block
+from virtoll.stats.values import Task, forwarded_rate, offered_rate
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,16 @@ def _row(
     condition: Condition,
 ) -> RouterBeside | None:
     comparison = isolation.comparison(platform, task, condition.label)
-    cells = [isolation.cells.get((platform, task, label)) for label in (ALONE, condition.label)]
-    alone, under = (_means(cell.observations, shape) if cell else {} for cell in cells)
+    alone = _means(isolation.cells.get((platform, task, ALONE)), shape)
+    under = _means(isolation.cells.get((platform, task, condition.label)), shape)
     blocks = sorted(alone.keys() & under.keys())
     if comparison is None or not blocks:
         return None
+    measured = [trial for trial in beside if trial.status == "ok" and trial.platform == platform and task.is_of(trial)]
     points = [
         (trial.block, neighbour.traffic)
-        for trial in beside
-        if trial.status == "ok" and trial.platform == platform and trial.condition == condition and task.is_of(trial)
+        for trial in measured
+        if trial.condition == condition
         for neighbour in trial.neighbours
         if neighbour.traffic is not None
     ]
@@ -92,8 +93,9 @@ def _row(
     )
 
 
-def _means(values: Sequence[Observation], shape: FrameShape) -> dict[int, float]:
-    return means_by_block((observation.block, shape.mbit_per_second(observation.value)) for observation in values)
+def _means(cell: CellSummary | None, shape: FrameShape) -> dict[int, float]:
+    observations = cell.observations if cell else ()
+    return means_by_block((observation.block, shape.mbit_per_second(observation.value)) for observation in observations)
 
 
 def _of_points(points: Iterable[tuple[int, Point]], rate: Callable[[Point], float | None]) -> Estimate | None:

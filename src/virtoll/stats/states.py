@@ -63,14 +63,14 @@ def apart(slowness: Sequence[float], labels: Sequence[str]) -> tuple[float, floa
     limit = split(slowness)
     if limit is None:
         return None
-    slow = [value >= limit for value in slowness]
-    parts = [
-        statistics.fmean(state for state, owner in zip(slow, labels, strict=True) if owner == label)
-        for label in set(labels)
-    ]
+    parts = []
+    for label in set(labels):
+        slow = [value >= limit for value, owner in zip(slowness, labels, strict=True) if owner == label]
+        parts.append(statistics.fmean(slow))
     if max(parts) - min(parts) > LARGEST_DIFFERENCE:
         return None
-    above, below = ([value for value in slowness if (value >= limit) is state] for state in (True, False))
+    above = [value for value in slowness if value >= limit]
+    below = [value for value in slowness if value < limit]
     return statistics.median(above) - statistics.median(below), len(above) / len(slowness)
 
 

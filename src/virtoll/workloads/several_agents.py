@@ -154,14 +154,13 @@ def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) 
     """The parts as one agent would have answered, sources in order; ``GuestError`` where their back ends differ."""
     sent = [part for part, _ in parts]
     _refuse_unlike("the generators send by", "backend", [part.backend for part in sent])
-    sources = {
-        request.number or 0: source
-        for part, requested in parts
-        for source, request in zip(part.sources, requested, strict=True)
-    }
+    sources = []
+    for part, requested in parts:
+        for source, request in zip(part.sources, requested, strict=True):
+            sources.append(source.replace(source=request.number or 0))
     return SendReply.from_record(
         sent[0],
-        sources=tuple(sources[number].replace(source=number) for number in sorted(sources)),
+        sources=tuple(sorted(sources, key=lambda source: source.source)),
         interfaces=tuple(change for part in sent for change in part.interfaces or ()),
         cpu=generators_cpu([part.cpu for part in sent]),
     )
@@ -199,7 +198,7 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
     ]
     joined = Sink.from_record(
         sinks[0],
-        per_source=tuple(sorted(per_source, key=lambda source: source.source or 0)),
+        per_source=tuple(sorted(per_source, key=lambda source: source.source)),
         foreign_frames=sum(sink.foreign_frames for sink in sinks),
         late_trial_frames=sum(sink.late_trial_frames for sink in sinks),
         kernel_dropped_frames=_sum([sink.kernel_dropped_frames for sink in sinks]),
@@ -207,13 +206,16 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
         forged_frames=_sum([sink.forged_frames for sink in sinks]),
         drained=all(sink.drained for sink in sinks),
     )
-    cpu = Cpu(
-        sink_user_ns=_sum([part.cpu.sink_user_ns for part in parts]),
-        sink_system_ns=_sum([part.cpu.sink_system_ns for part in parts]),
-        sink_cpu_ns=_sum([part.cpu.sink_cpu_ns for part in parts]),
-    )
     interfaces = tuple(change for part in parts for change in part.interfaces)
-    return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=cpu)
+    return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=_sinks_cpu([part.cpu for part in parts]))
+
+
+def _sinks_cpu(parts: Sequence[Cpu]) -> Cpu:
+    return Cpu(
+        sink_user_ns=_sum([part.sink_user_ns for part in parts]),
+        sink_system_ns=_sum([part.sink_system_ns for part in parts]),
+        sink_cpu_ns=_sum([part.sink_cpu_ns for part in parts]),
+    )
 
 
 def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
@@ -223,5 +225,6 @@ def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
+    """Of what all know; None otherwise."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from virtoll.agent.client import AgentModel, ChannelMark
 from virtoll.agent.operations.counters import CountersRequest
-from virtoll.agent.operations.jobs import RunReply, RunRequest
+from virtoll.agent.operations.jobs import MarkLink, RunReply, RunRequest
 from virtoll.agent.operations.network import InterfaceState, NetworkReply, NetworkRequest
 from virtoll.agent.operations.programs import (
     EndReply,
@@ -308,21 +308,8 @@ class FakeAgent(AgentModel):
         start = world.now_ns
         end = start + request.pause_ns + duration
         world.now_ns = end + 1_000_000
-        marks = request.marks
-        loses_marks = model.failure == "loses-marks" and world.is_chosen
-        if not loses_marks:
-            self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
-        if marks is not None and not loses_marks:
-            for sequence, at in ((0, start), (1, end)):
-                arrival = at + int(LINK_DELAY_NS * (0.5 + world.noise.random()))
-                world.marks.append(
-                    Mark(
-                        identifier=marks.identifier,
-                        sequence=marks.first_sequence + sequence,
-                        received_realtime_ns=arrival,
-                        realtime_minus_monotonic_ns=0,
-                    )
-                )
+        if model.failure != "loses-marks" or not world.is_chosen:
+            self._leave_marks(request.marks, start, end)
         guest_ns = int((end - start) * (1 + model.clock_error))
         guest = GuestClock(
             start_monotonic_ns=start,
@@ -336,6 +323,22 @@ class FakeAgent(AgentModel):
         result, check = jobs.answer(request.job, request.parameters, int(duration * (1 + model.clock_error)))
         wrong = model.failure == "wrong-check" and world.is_chosen
         return RunReply(guest=guest, result=result, check="wrong" if wrong else check)
+
+    def _leave_marks(self, marks: MarkLink | None, start: int, end: int) -> None:
+        """Those of the channel, and where they are requested those that the timekeeper receives."""
+        self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
+        if marks is None:
+            return
+        for sequence, at in enumerate((start, end)):
+            arrival = at + int(LINK_DELAY_NS * (0.5 + self.world.noise.random()))
+            self.world.marks.append(
+                Mark(
+                    identifier=marks.identifier,
+                    sequence=marks.first_sequence + sequence,
+                    received_realtime_ns=arrival,
+                    realtime_minus_monotonic_ns=0,
+                )
+            )
 
 
 @dataclass
