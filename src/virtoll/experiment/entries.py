@@ -167,8 +167,11 @@ def _own_sizes(
     sizes = []
     for combination in combinations(written, OwnSize, where, path):
         size = validated(OwnSize, combination, path, where)
-        words = [] if size.vcpus is None else [f"{size.vcpus}vcpu" + ("s" if size.vcpus > 1 else "")]
-        words += [] if size.memory is None else [_exactly(size.memory)]
+        words = []
+        if size.vcpus is not None:
+            words.append(f"{size.vcpus}vcpu{'s' if size.vcpus > 1 else ''}")
+        if size.memory is not None:
+            words.append(_exactly(size.memory))
         sizes.append((size, words))
     return sizes
 
@@ -337,12 +340,10 @@ def combinations(written: dict[str, Any], model: type[Parameters], where: str, p
     for key, values in written.items():
         if values == []:
             raise wrong(path, where, "the list is empty; give at least one value", key)
-    factors = [
-        [(key, value) for value in values]
-        if isinstance(values, list) and not wants_list(model, key)
-        else [(key, values)]
-        for key, values in written.items()
-    ]
+    factors = []
+    for key, values in written.items():
+        several = values if isinstance(values, list) and not wants_list(model, key) else [values]
+        factors.append([(key, value) for value in several])
     return [dict(combination) for combination in itertools.product(*factors)]
 
 

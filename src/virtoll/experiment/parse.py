@@ -196,7 +196,8 @@ def _experiment(
     settings = settings or tuple(located_setting(text, source.file.parent) for text in parsed.against)
     sides = _sides(settings, platforms, cells, control, parsed, source)
     cells = _of_sides(cells, sides)
-    labels, run = {label for label, _ in cells}, {workload for _, workload in cells}
+    labels = {label for label, _ in cells}
+    run = {workload for _, workload in cells}
     started = labels | {condition.platform for condition in conditions}
     baseline = parsed.baseline if parsed.baseline in labels else None
     if looks is not None:

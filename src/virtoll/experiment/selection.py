@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from virtoll.errors import UsageError
-from virtoll.experiment.near import choices, near
+from virtoll.experiment.near import choices, did_you_mean, near
 
 _WHERE_GIVEN = ("blocks", "seed", "against")
 Cell = tuple[str, str]
@@ -152,7 +152,7 @@ def _matched(
         }
         if not fitting:
             meant = [*near(platform, platforms), *near(workload, workloads)]
-            question = f"did you mean {' and '.join(repr(name) for name in meant)}? " if meant else ""
+            question = did_you_mean(meant, "and")
             raise refusal(f"{pattern!r} fits nothing of this experiment; {question}{_allowed(platforms, workloads)}")
         cells |= fitting
     return frozenset(cells)

@@ -61,4 +61,6 @@ def on_its_nodes(testbed: Testbed) -> Testbed:
 
 def node_words(labels: Collection[str]) -> dict[str, str]:
     """Of these labels those that the environment has a host for, with the host in words: ``ssh node12``."""
-    return {label: host.words for label, host in hosts_of_nodes().items() if label in labels} if labels else {}
+    if not labels:
+        return {}
+    return {label: host.words for label, host in hosts_of_nodes().items() if label in labels}

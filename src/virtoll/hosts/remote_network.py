@@ -221,7 +221,11 @@ class RemoteNetwork:
 
     def _ip(self, *lines: str, force: bool = False, namespace: str | None = None) -> None:
         """``force``: a line that fails does not end it. ``namespace``: in that network namespace there."""
-        words = ["ip", *(["-netns", namespace] if namespace is not None else []), *(["-force"] if force else [])]
+        words = ["ip"]
+        if namespace is not None:
+            words += ["-netns", namespace]
+        if force:
+            words.append("-force")
         self._host.run([*words, "-batch", "-"], "network", stdin="".join(f"{line}\n" for line in lines).encode())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import subprocess
 import tempfile
 import time
@@ -104,7 +105,8 @@ def bridged(host: GuestHost, link: Link, bridge: str) -> None:
 
 def name_of(host: GuestHost, request: GuestRequest) -> str:
     """What a guest is called on its host: with the lab's id, by which leftovers are found."""
-    return f"{host.lab_id}-{''.join(character if character.isalnum() else '-' for character in request.name)}"
+    name = re.sub(r"[\W_]", "-", request.name)
+    return f"{host.lab_id}-{name}"
 
 
 def quietly(host: CommandRunner, argv: Sequence[str], role: str) -> None:

@@ -167,7 +167,8 @@ class _Cleaner:
         if isinstance(value, dict):
             return {self._key(name): self._value(str(name), part) for name, part in value.items()}
         if isinstance(value, list):
-            return self._lists[key](value) if key in self._lists else [self._value(key, part) for part in value]
+            cleaned = self._lists.get(key)
+            return cleaned(value) if cleaned else [self._value(key, part) for part in value]
         return value
 
     def _key(self, name: Any) -> Any:

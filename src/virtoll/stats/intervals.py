@@ -32,6 +32,11 @@ class Estimate:
     interval: Interval | None
 
 
+def ends(interval: Interval | None) -> tuple[float, float] | tuple[None, None]:
+    """Low and high; twice None without an interval."""
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
     """Exact order-statistic interval of the median: [x(k), x(n+1-k)] covers 1 - 2 P(Bin(n, 1/2) <= k - 1).
 

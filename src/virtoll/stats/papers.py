@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from virtoll.runfolder.records import TrialRecord
-from virtoll.stats.intervals import student
+from virtoll.stats.intervals import ends, student
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, printed_tasks
 
@@ -81,7 +81,7 @@ def mean_with_t_interval(values: Sequence[float]) -> PaperSummary | None:
     if not values:
         return None
     estimate = student(values)
-    low, high = (estimate.interval.low, estimate.interval.high) if estimate.interval else (None, None)
+    low, high = ends(estimate.interval)
     return PaperSummary(estimate.value, low, high, len(values))
 
 

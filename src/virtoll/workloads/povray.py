@@ -174,8 +174,11 @@ def compare(width: int, height: int, sums: Sequence[int]) -> str:
         return _RIGHT
     worst = apart.index(max(apart))
     line, column = divmod(worst, _FIELDS)
-    shown, scenes = (" ".join(f"{part:.0f}" for part in colour) for colour in (fields[worst], SCENE_COLOURS[worst]))
-    return f"field {line + 1},{column + 1} is {shown}, not {scenes}"
+    return f"field {line + 1},{column + 1} is {_colour(fields[worst])}, not {_colour(SCENE_COLOURS[worst])}"
+
+
+def _colour(parts: Sequence[float]) -> str:
+    return " ".join(f"{part:.0f}" for part in parts)
 
 
 def parse(complaints: str) -> Figures:

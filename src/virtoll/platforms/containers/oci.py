@@ -236,15 +236,19 @@ def oci_configuration(
     is confined.
     """
     network = {"type": "network", **({"path": namespace} if namespace else {})}
-    kinds = ("pid", "ipc", "uts", "mount", *(("cgroup",) if strict else ()))
+    kinds = ["pid", "ipc", "uts", "mount"]
+    masked, read_only, devices = [], [], {}
+    if strict:
+        kinds.append("cgroup")
+        masked, read_only, devices = list(MASKED), read_only_paths(), _NO_DEVICES
     linux: dict[str, Any] = {
         "namespaces": [network, *({"type": kind} for kind in kinds)],
-        "maskedPaths": list(MASKED) if strict else [],
-        "readonlyPaths": read_only_paths() if strict else [],
+        "maskedPaths": masked,
+        "readonlyPaths": read_only,
     }
     if site.this_machine.cgroup is not None:
         linux["cgroupsPath"] = f"/{site.this_machine.cgroup}/{request.file_name if request else 'probe'}"
-        linux["resources"] = {**(_limits(request) if request else {}), **(_NO_DEVICES if strict else {})}
+        linux["resources"] = (_limits(request) if request else {}) | devices
     return {
         "ociVersion": "1.0.2",
         "hostname": "guest",

@@ -191,7 +191,7 @@ def machine_command(
     parameters: QemuParameters, request: GuestRequest, boot: Boot, console: Path, ends: MachineEnds
 ) -> list[str]:
     """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
-    return [
+    command = [
         "-machine",
         _MACHINE_ARGUMENTS.get(parameters.machine, parameters.machine),
         "-smp",
@@ -215,9 +215,12 @@ def machine_command(
         _socket("monitor", ends.monitor),
         "-mon",
         "chardev=monitor,mode=control",
-        *([] if ends.disk is None else _disk_arguments(parameters, ends)),
-        *([] if ends.data is None else _data_arguments(parameters, ends.data)),
     ]
+    if ends.disk is not None:
+        command += _disk_arguments(parameters, ends)
+    if ends.data is not None:
+        command += _data_arguments(parameters, ends.data)
+    return command
 
 
 def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
@@ -229,7 +232,9 @@ def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
     words.append("no_timer_check")
     words.append(f"virtoll.channel={channel}")
     words += kernel_words(parameters, data=data)
-    modules = [*(["ext4"] if data else []), *([HANDED_IN_NICS] if parameters.vfio else [])]
+    modules = ["ext4"] if data else []
+    if parameters.vfio:
+        modules.append(HANDED_IN_NICS)
     if parameters.disk != "none":
         controller = "ata_piix" if parameters.machine == "pc" else "ahci"
         driver = {"ide": [controller], "nvme": ["nvme"]}.get(parameters.disk, [])
