@@ -268,9 +268,11 @@ def _both(before: Counters | None, after: Counters | None) -> tuple[dict[str, in
     Most NICs count no pause frames at all, so that one that counted none has to be told from one that cannot count.
     """
     if before is None or after is None:
-        return None if before is None else dict(before), None if after is None else dict(after)
+        return _copied(before), _copied(after)
     names = [name for name in {**before, **after} if before.get(name) or after.get(name) or _OF_PAUSES.match(name)]
-    return (
-        {name: before[name] for name in names if name in before},
-        {name: after[name] for name in names if name in after},
-    )
+    first = {name: before[name] for name in names if name in before}
+    return first, {name: after[name] for name in names if name in after}
+
+
+def _copied(counters: Counters | None) -> dict[str, int] | None:
+    return None if counters is None else dict(counters)

@@ -162,7 +162,8 @@ class RemoteNetwork:
 
     def are_beside(self, network: GuestNetwork) -> bool:
         """Whether none of these links is by a NIC of the measured guests'."""
-        return {self._nic(link) for link in network.links} <= {nic.name for nic in self._beside.values()}
+        names = {nic.name for nic in self._beside.values()}
+        return names.issuperset(map(self._nic, network.links))
 
     def as_nics(self, network: GuestNetwork) -> GuestNetwork:
         """The links of the host itself, which has the NICs and no interface behind them: by the NICs' own addresses."""

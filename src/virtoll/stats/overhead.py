@@ -12,7 +12,7 @@ from virtoll.runfolder.overhead_records import OverheadSpan
 from virtoll.runfolder.records import Manifest, PlatformEntry, TrialRecord
 from virtoll.stats.compare import Comparison, compare
 from virtoll.stats.summaries import known, median_of_known
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation, Task, grouped
 from virtoll.stats.verdicts import Rules, decide
 
 
@@ -79,9 +79,7 @@ def overhead_effects(
 
     `host`: the baseline's values with those of its control, as platforms are compared with.
     """
-    values: dict[tuple[str, Task], list[Observation]] = {}
-    for observation in observations:
-        values.setdefault((observation.platform, observation.task), []).append(observation)
+    values = grouped(observations, lambda observation: (observation.platform, observation.task))
     twins = {entry.label: twin for entry in manifest.platforms if (twin := _twin(entry, manifest)) is not None}
     compared = []
     for label, twin in twins.items():

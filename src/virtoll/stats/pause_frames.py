@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Hop
 from virtoll.stats.summaries import known
-from virtoll.stats.values import Task
+from virtoll.stats.values import Task, grouped
 from virtoll.stats.wire import points_of
 
 # In front of a driver's own counters (docs/run-folder.md).
@@ -120,9 +120,7 @@ def _sum(counters: Mapping[str, int], names: Sequence[str]) -> int | None:
 
 def pause_rows(counts: Iterable[PauseCount]) -> tuple[PauseRow, ...]:
     """Sums over a cell's points, in order of first appearance."""
-    groups: dict[tuple[str, Task, bool, str, str], list[PauseCount]] = {}
-    for count in counts:
-        groups.setdefault((count.platform, count.task, count.flat_out, count.where, count.interface), []).append(count)
+    groups = grouped(counts, lambda count: (count.platform, count.task, count.flat_out, count.where, count.interface))
     rows = []
     for key, group in groups.items():
         received = _total(count.received_frames for count in group)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation, Task, grouped
 
 LEAST_VALUES = 9
 LEAST_A_ROUND = 3
@@ -41,9 +41,7 @@ class TwoStates:
 def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
     """The states of one task by the baseline's and the control's values; None where one state explains them."""
     sign = 1 if task.metric.better == "lower" else -1
-    rounds: dict[tuple[int, int], list[Observation]] = {}
-    for observation in host:
-        rounds.setdefault((observation.block, observation.round), []).append(observation)
+    rounds = grouped(host, lambda observation: (observation.block, observation.round))
     slowness: list[float] = []
     entries: list[Observation] = []
     for group in rounds.values():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from virtoll.stats.intervals import Estimate, Interval, median, median_interval, student
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation, Task, grouped
 
 _T = TypeVar("_T")
 OUTLIER_LIMIT = 3.5
@@ -93,9 +93,7 @@ def cells_of(
     observations: Sequence[Observation], platforms: Sequence[str], tasks: Sequence[Task]
 ) -> dict[tuple[str, Task], CellSummary]:
     """The cells that have values, by platform and task."""
-    groups: dict[tuple[str, Task], list[Observation]] = {}
-    for observation in observations:
-        groups.setdefault((observation.platform, observation.task), []).append(observation)
+    groups = grouped(observations, lambda observation: (observation.platform, observation.task))
     return {
         (platform, task): summarise(groups[platform, task])
         for platform in platforms

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.summaries import known, median_of_known
-from virtoll.stats.values import canonical, forwarded_rate, offered_rate
+from virtoll.stats.values import canonical, forwarded_rate, grouped, offered_rate
 
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
 
@@ -165,9 +165,7 @@ def curves(
 
 
 def _curve(platform: str, parameters: str, measured: list[PointValue], *, apart: bool, sends: bool) -> Curve:
-    rates: dict[float | None, list[PointValue]] = {}
-    for point in measured:
-        rates.setdefault(point.intended_rate, []).append(point)
+    rates = grouped(measured, lambda point: point.intended_rate)
     ordered = sorted(rates, key=lambda rate: math.inf if rate is None else rate)
     points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
     flat_out = rates.get(None, ())

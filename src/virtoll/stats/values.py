@@ -19,6 +19,8 @@ from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
 Under = TypeVar("Under", bound=Hashable)
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 FrameCosts = Mapping[int, tuple[float | None, str]]
 """CPU time of a frame, ns, by number of trial; where it is None, why."""
 
@@ -260,6 +262,14 @@ def why_missing(
     return reasons
 
 
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by what they have in common, in the order of the first of each."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def places_of(tasks: Iterable[Task]) -> dict[Task, int]:
     """Which place each task has, for sorting: `tasks.index` asks one after the other."""
     return {task: place for place, task in enumerate(tasks)}
@@ -269,9 +279,7 @@ class TasksOf:
     """Which of some tasks a trial measures, in their order: what `Task.is_of` says, without asking each of them."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
-        self._found: dict[tuple[str, str], list[Task]] = {}
-        for task in tasks:
-            self._found.setdefault((task.workload, task.parameters), []).append(task)
+        self._found = grouped(tasks, lambda task: (task.workload, task.parameters))
 
     def __call__(self, trial: TrialRecord) -> Sequence[Task]:
         """None of them: empty."""

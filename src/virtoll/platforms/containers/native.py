@@ -71,7 +71,8 @@ class Native(Platform[NativeParameters]):
         network = site.network
         for link in request.network.links:
             site.local_ports.host_port(link)
-        attachment = "bridge" if any(link.trunk for link in request.network.traffic) else "veth"
+        trunked = any(link.trunk for link in request.network.traffic)
+        attachment = "bridge" if trunked else "veth"
         cleanup = [lambda: network.remove(request.network)]
         # All guests' memory does not hold it, and its agent is pinned as it is. Without a limit there is no group.
         limits = replace(request.limits(memory=False), cpus=())

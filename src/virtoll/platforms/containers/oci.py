@@ -236,10 +236,11 @@ def oci_configuration(
     is confined.
     """
     network = {"type": "network", **({"path": namespace} if namespace else {})}
-    kinds = ["pid", "ipc", "uts", "mount"]
+    kinds, capabilities = ["pid", "ipc", "uts", "mount"], list(OPEN)
     masked, read_only, devices = [], [], {}
     if strict:
         kinds.append("cgroup")
+        capabilities = list(NEEDED)
         masked, read_only, devices = list(MASKED), read_only_paths(), _NO_DEVICES
     linux: dict[str, Any] = {
         "namespaces": [network, *({"type": kind} for kind in kinds)],
@@ -260,17 +261,13 @@ def oci_configuration(
             "env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"],
             "args": list(argv),
             "noNewPrivileges": strict,
-            "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _capabilities(strict)),
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), capabilities),
         },
         "mounts": _mounts(strict)
         + ([_CGROUP_MOUNT] if site.this_machine.cgroup is not None else [])
         + _data_mounts(request),
         "linux": linux,
     }
-
-
-def _capabilities(strict: bool) -> list[str]:
-    return list(NEEDED if strict else OPEN)
 
 
 def _mounts(strict: bool) -> list[dict[str, Any]]:

@@ -234,14 +234,10 @@ class FakeWorld:
         )
         if self.parameters.failure == "load-stands-still":
             samples = (samples[0].replace(cpu_ns=1_000_000), *samples[1:])
-        return EndReply(
-            status=0 if by_itself else None,
-            signal=None if by_itself else 15,
-            by_itself=by_itself,
-            killed=False,
-            output=b"the model's load ends\n" if by_itself else b"",
-            samples=samples,
-        )
+        reply = EndReply(status=None, signal=15, by_itself=False, killed=False, output=b"", samples=samples)
+        if by_itself:
+            return reply.replace(status=0, signal=None, by_itself=True, output=b"the model's load ends\n")
+        return reply
 
 
 @dataclass
