@@ -19,14 +19,7 @@ from pydantic import BaseModel
 from virtoll.errors import as_written
 from virtoll.experiment.complaints import Gathered, validated, wrong
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, OwnSize
-from virtoll.experiment.model import (
-    LABEL_PATTERN,
-    LABEL_WORDS,
-    Catalogue,
-    Parameters,
-    PlatformChoice,
-    WorkloadChoice,
-)
+from virtoll.experiment.model import LABEL_PATTERN, LABEL_WORDS, Catalogue, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.near import choices
 from virtoll.experiment.topology import HostAddress, Testbed
 
@@ -322,11 +315,7 @@ def _label(written: object, where: str, path: Path) -> str | None:
         raise wrong(path, f"{where}.label", f"no figure can be drawn with {_TAKEN!r}; give another label")
     if written is None or (isinstance(written, str) and re.fullmatch(LABEL_PATTERN, written)):
         return written
-    raise wrong(
-        path,
-        f"{where}.label",
-        f"{as_written(written)} is not a label; allowed: {LABEL_WORDS}",
-    )
+    raise wrong(path, f"{where}.label", f"{as_written(written)} is not a label; allowed: {LABEL_WORDS}")
 
 
 def _words(written: object, where: str, path: Path) -> str | None:

@@ -68,11 +68,7 @@ def enter(
     ``park``: how the container is stopped and how it goes on. ``cleanup`` is run at the end, the last first.
     """
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it is the guest's, as evidence
-    process = host.spawn(
-        [*command, *AGENT],
-        f"guest {request.name}",
-        replace(PIPED, stderr=complaints.fileno()),
-    )
+    process = host.spawn([*command, *AGENT], f"guest {request.name}", replace(PIPED, stderr=complaints.fileno()))
     agent: AgentClient = connect_stdio(process, request.name)
     guest = EnteredMachine(
         agent=agent,

@@ -95,10 +95,7 @@ class OpenVzParameters(Attached):
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not for containers of OpenVZ; leave it out"
         if (self.tool == "prlctl") != (self.ostemplate is not None):
-            return (
-                "ostemplate",
-                "prlctl needs the name of an installed template; vzctl takes none",
-            )
+            return ("ostemplate", "prlctl needs the name of an installed template; vzctl takes none")
         return super().conflict(testbed)
 
 

@@ -100,7 +100,7 @@ class UserModeLinux(Platform[UmlParameters]):
     title: ClassVar[str] = "User-mode Linux"
     max_vcpus: ClassVar[int | None] = 1
     lacks: ClassVar[Mapping[str, str]] = {
-        "address-space": "a process has less of it than the host's processes, and large reservations fail",
+        "address-space": "a process has less of it than the host's processes, and large reservations fail"
     }
     parameter_model = UmlParameters
     boot_seconds: ClassVar[float] = 2.5

@@ -101,11 +101,7 @@ def scalings(
 
 
 def _step(
-    factor: str,
-    size: int,
-    observed: Sequence[Observation],
-    first: Mapping[int, float],
-    fair: FairRow | None,
+    factor: str, size: int, observed: Sequence[Observation], first: Mapping[int, float], fair: FairRow | None
 ) -> Step:
     """One without its loads; `first`: the rates at the smallest size, by block."""
     rates = block_values(observed)

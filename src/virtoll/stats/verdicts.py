@@ -147,10 +147,7 @@ def _judged(
 
 
 def decide(
-    comparisons: Sequence[Comparison],
-    control: Sequence[Comparison],
-    rules: Rules,
-    states: Sequence[TwoStates] = (),
+    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates] = ()
 ) -> tuple[list[Comparison], list[Comparison]]:
     """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran in two.
 

@@ -224,7 +224,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         if maker is None:
             raise GuestCannot(
                 "its source is unpacked on the host of the network peer, on a host without the image; reach it by SSH "
-                "('testbed.generator'), ask for 'size: paper', or take this workload out",
+                "('testbed.generator'), ask for 'size: paper', or take this workload out"
             )
         if not there(maker, _HASHES):
             self._make_beside(maker, size)

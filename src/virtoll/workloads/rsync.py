@@ -168,7 +168,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         if maker is None:
             raise GuestCannot(
                 "its files are made by the network peer, which is on another host, where the image is not; reach it "
-                "by SSH ('testbed.generator'), or take this workload out",
+                "by SSH ('testbed.generator'), or take this workload out"
             )
         folder = self.make(maker)
         with self._home_of_peer(bench) as home, far_end(bench, parameters) as end:

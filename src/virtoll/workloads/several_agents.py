@@ -96,15 +96,10 @@ def _counters(ends: TrafficAgents, request: Traffic) -> list[_Counter]:
 def _joined(sent: SendReply, received: SinkFinishReply) -> TrafficReply:
     """The halves as one agent would have answered."""
     cpu = with_generators(received.cpu, sent.cpu).replace(
-        processors=sent.cpu.processors,
-        idle=sent.cpu.idle,
-        sink_processors=received.cpu.processors,
+        processors=sent.cpu.processors, idle=sent.cpu.idle, sink_processors=received.cpu.processors
     )
     return TrafficReply.from_record(
-        sent,
-        sink=received.sink,
-        interfaces=(*(sent.interfaces or ()), *received.interfaces),
-        cpu=cpu,
+        sent, sink=received.sink, interfaces=(*(sent.interfaces or ()), *received.interfaces), cpu=cpu
     )
 
 

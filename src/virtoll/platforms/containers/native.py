@@ -47,7 +47,7 @@ class Native(Platform[NativeParameters]):
     remote_hosts: ClassVar[bool] = True
     quota_by_cgroup: ClassVar[bool] = True
     lacks: ClassVar[Mapping[str, str]] = {
-        "network-stack": "two guests of it are one host, whose traffic with itself reaches no link",
+        "network-stack": "two guests of it are one host, whose traffic with itself reaches no link"
     }
 
     def probe(self, site: Site) -> Probe:

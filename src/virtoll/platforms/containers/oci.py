@@ -223,12 +223,7 @@ def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:
 
 
 def oci_configuration(
-    site: Site,
-    argv: Sequence[str],
-    request: GuestRequest | None,
-    namespace: str | None = None,
-    *,
-    strict: bool,
+    site: Site, argv: Sequence[str], request: GuestRequest | None, namespace: str | None = None, *, strict: bool
 ) -> dict[str, Any]:
     """A bundle's ``config.json`` for ``argv`` in the image; limits only where the lab may make cgroups.
 

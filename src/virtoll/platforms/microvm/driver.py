@@ -188,13 +188,7 @@ class MicroVm(Platform[MicroVmParameters]):
             process = host.spawn(
                 self.command(socket, folder),
                 f"guest {request.name}",
-                ProcessOptions(
-                    cpus=request.cpus,
-                    group=group,
-                    stdin=ends[0],
-                    stdout=ends[1],
-                    stderr=descriptor,
-                ),
+                ProcessOptions(cpus=request.cpus, group=group, stdin=ends[0], stdout=ends[1], stderr=descriptor),
             )
         api = SocketApi(socket, request.name, self.api_prefix)
         try:
