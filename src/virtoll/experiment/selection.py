@@ -64,7 +64,10 @@ class Selection:
 
     def as_record(self) -> dict[str, Any]:
         """As JSON holds it; number of blocks, seed and settings to measure against only where they were given."""
-        record = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        record = asdict(self)
+        for key, value in record.items():
+            if isinstance(value, tuple):
+                record[key] = list(value)
         return {key: value for key, value in record.items() if key not in _WHERE_GIVEN or value not in (None, [])}
 
     @classmethod

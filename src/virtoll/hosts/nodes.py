@@ -38,10 +38,11 @@ def hosts_of_nodes() -> dict[str, HostAddress]:
 
 def written(hosts: Mapping[str, HostAddress]) -> str:
     """Hosts over SSH or in namespaces, by their labels, as the variable has them."""
-    return ",".join(
-        f"{label}=ssh:{host.ssh}" if host.ssh is not None else f"{label}=netns:{host.netns}"
-        for label, host in hosts.items()
-    )
+    words = []
+    for label, host in hosts.items():
+        place = f"netns:{host.netns}" if host.ssh is None else f"ssh:{host.ssh}"
+        words.append(f"{label}={place}")
+    return ",".join(words)
 
 
 def on_its_nodes(testbed: Testbed) -> Testbed:

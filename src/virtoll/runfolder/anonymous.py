@@ -147,7 +147,10 @@ class _Cleaner:
 
     def _host(self, host: Mapping[str, Any]) -> dict[str, Any]:
         """What a manifest says of a host; who knows its name cannot tell it from its digests any more."""
-        cleaned = {key: host[key] if key in _AS_THEY_ARE else self._value(key, host[key]) for key in host}
+        cleaned = dict(host)
+        for key, value in host.items():
+            if key not in _AS_THEY_ARE:
+                cleaned[key] = self._value(key, value)
         for key, digits in (("fingerprint", 64), ("hostname_hash", 16)):
             if host.get(key):
                 cleaned[key] = self._stand_ins.digest(f"{key} {host[key]}", digits)

@@ -375,7 +375,8 @@ def _parameter(key: str, value: Any) -> str:
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):
-        return f"{'/'.join(f'{rate:g}' for rate in value)} Mbit/s" if value else ""
+        rates = "/".join(f"{rate:g}" for rate in value)
+        return f"{rates} Mbit/s" if value else ""
     if is_number(value) and key.endswith("_per_second"):
         return _rate(words.removesuffix(" per second"), value)
     if isinstance(value, str) and value not in _NOTHING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.operations.session import ClocksRequest
@@ -27,6 +28,7 @@ from virtoll.errors import GuestError
 from virtoll.runfolder.traffic_records import Cpu, GeneratorClock, SendReply, Sink, SourceCounts, TrafficReply
 
 _LEAD_SECONDS = 0.2  # by then each of several generators must have read its request
+Part = TypeVar("Part")
 _NOTHING = SourceTotals(intended_frames=0, offered_frames=0, unsent_frames=0)
 
 
@@ -164,9 +166,9 @@ def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) 
 def generators_cpu(parts: Sequence[Cpu]) -> Cpu:
     """The CPU times of those that send, summed where all know them; their cores are not one machine's."""
     return Cpu(
-        generator_user_ns=_sum([part.generator_user_ns for part in parts]),
-        generator_system_ns=_sum([part.generator_system_ns for part in parts]),
-        generator_cpu_ns=_sum([part.generator_cpu_ns for part in parts]),
+        generator_user_ns=_sum(parts, lambda part: part.generator_user_ns),
+        generator_system_ns=_sum(parts, lambda part: part.generator_system_ns),
+        generator_cpu_ns=_sum(parts, lambda part: part.generator_cpu_ns),
         generator_cores=tuple(None for part in parts for _ in part.generator_cores or (None,)),
     )
 
@@ -196,9 +198,9 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
         per_source=tuple(sorted(per_source, key=lambda source: source.source)),
         foreign_frames=sum(sink.foreign_frames for sink in sinks),
         late_trial_frames=sum(sink.late_trial_frames for sink in sinks),
-        kernel_dropped_frames=_sum([sink.kernel_dropped_frames for sink in sinks]),
-        seen_frames=_sum([sink.seen_frames for sink in sinks]),
-        forged_frames=_sum([sink.forged_frames for sink in sinks]),
+        kernel_dropped_frames=_sum(sinks, lambda sink: sink.kernel_dropped_frames),
+        seen_frames=_sum(sinks, lambda sink: sink.seen_frames),
+        forged_frames=_sum(sinks, lambda sink: sink.forged_frames),
         drained=all(sink.drained for sink in sinks),
     )
     interfaces = tuple(change for part in parts for change in part.interfaces)
@@ -207,9 +209,9 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
 
 def _sinks_cpu(parts: Sequence[Cpu]) -> Cpu:
     return Cpu(
-        sink_user_ns=_sum([part.sink_user_ns for part in parts]),
-        sink_system_ns=_sum([part.sink_system_ns for part in parts]),
-        sink_cpu_ns=_sum([part.sink_cpu_ns for part in parts]),
+        sink_user_ns=_sum(parts, lambda part: part.sink_user_ns),
+        sink_system_ns=_sum(parts, lambda part: part.sink_system_ns),
+        sink_cpu_ns=_sum(parts, lambda part: part.sink_cpu_ns),
     )
 
 
@@ -219,7 +221,7 @@ def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
         raise GuestError(f"{who} {' and '.join(different)}; set '{key}' to what all of them have")
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
+def _sum(parts: Sequence[Part], count_of: Callable[[Part], int | None]) -> int | None:
     """Of what all know; None otherwise."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    known = [count for count in map(count_of, parts) if count is not None]
+    return sum(known) if len(known) == len(parts) else None

@@ -284,8 +284,7 @@ class FakeAgent(AgentModel):
                 "unsupported", "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
             )
         self.world.wire.learn(request.interfaces)
-        named = (InterfaceState(name=f"eth{n}", mac=interface.mac) for n, interface in enumerate(request.interfaces))
-        return NetworkReply(interfaces=tuple(named))
+        return _named("eth", request)
 
     def _run(self, request: RunRequest) -> RunReply:
         world, model = self.world, self.world.parameters
@@ -337,6 +336,11 @@ class FakeAgent(AgentModel):
             )
 
 
+def _named(prefix: str, request: NetworkRequest) -> NetworkReply:
+    interfaces = enumerate(request.interfaces)
+    return NetworkReply(interfaces=tuple(InterfaceState(f"{prefix}{n}", interface.mac) for n, interface in interfaces))
+
+
 @dataclass
 class FakePeer(AgentModel):
     """Answers the peer's operations from the model: the timekeeper and the traffic."""
@@ -350,10 +354,7 @@ class FakePeer(AgentModel):
         world = self.world
         match request:
             case NetworkRequest():
-                named = (
-                    InterfaceState(name=f"peer{n}", mac=interface.mac) for n, interface in enumerate(request.interfaces)
-                )
-                return NetworkReply(interfaces=tuple(named))
+                return _named("peer", request)
             case PathDelayRequest():
                 delays = (int(LINK_DELAY_NS * (1.5 + world.noise.random())) for _ in range(request.count))
                 return PathDelayReply(round_trip_ns=tuple(delays), lost=0)
