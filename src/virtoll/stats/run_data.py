@@ -8,15 +8,7 @@ from virtoll.runfolder.campaign_records import host_of_block
 from virtoll.runfolder.explain_records import ObservedTrial
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.looks import Looks, extended_level
-from virtoll.runfolder.records import (
-    BootRecord,
-    CommandRecord,
-    FitnessRecord,
-    LookRecord,
-    Manifest,
-    State,
-    TrialRecord,
-)
+from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, LookRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.scale import GroupRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.compare import LEVEL

@@ -20,14 +20,7 @@ from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import routing
-from virtoll.workloads.sweep import (
-    Points,
-    SweepParameters,
-    first_point,
-    point_seconds,
-    sweep,
-    sweep_seconds,
-)
+from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
 from virtoll.workloads.traffic import TrafficStream, send, unbalanced
 
 
@@ -122,7 +115,7 @@ def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
     """Guests that are reached by the same NIC would be measured against each other there and not in their host."""
     if len(benches) > 1 and any(link.trunk for bench in benches for link in bench.network.traffic):
         raise GuestCannot(
-            "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out",
+            "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out"
         )
 
 
