@@ -94,8 +94,8 @@ def _value(check: Check) -> str:
     """'2.00x (1.98 to 2.03x) in 5 blocks'; empty where nothing was measured."""
     if check.estimate is None:
         return ""
-    ends = (check.low, check.high) if check.low is not None and check.high is not None else None
-    between = "" if ends is None else f" ({words.outward(*ends, check.unit)})"
+    ends = words.ends_of(check.low, check.high)
+    between = f" ({words.outward(*ends, check.unit)})" if ends else ""
     value = units.estimate(check.estimate, ends, check.unit)
     return f"{value}{between} in {words.counted(check.blocks, 'block')}"
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.changes import NOTHING, change_lines
 from virtoll.report.history_runs import Gathered
-from virtoll.stats.history import History, Kind, RunOfHistory, Series, SeriesChange, Step
+from virtoll.stats.history import History, Kind, RunOfHistory, Series, SeriesChange, Step, Stretch
 
 _NAMED = 3  # of a longer list
 
@@ -143,9 +144,9 @@ def remarks(history: History, gathered: Gathered) -> list[str]:
     sentences = []
     unknown = [series for series in history.series if series.changes is None]
     if unknown:
-        fewest, needed = min(len(series.runs) for series in unknown), max(series.needed for series in unknown)
-        most = max(len(series.runs) for series in unknown)
-        have = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        counts = sorted(len(series.runs) for series in unknown)
+        have = words.joined(str(counts[0]), str(counts[-1]))
+        needed = max(series.needed for series in unknown)
         sentences.append(
             f"not known: {_series(len(unknown))} with {have} of the {needed} runs that telling a change needs"
         )
@@ -163,9 +164,8 @@ def _series(count: int) -> str:
 
 
 def _names(series: Sequence[Series]) -> str:
-    names = list(dict.fromkeys(f"{entry.of.platform}, {entry.task.label}" for entry in series))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{'; '.join(names[:_NAMED])}{more}"
+    names = dict.fromkeys(f"{entry.of.platform}, {entry.task.label}" for entry in series)
+    return words.first_of(list(names), _NAMED, "; ")
 
 
 def history_lines(history: History, gathered: Gathered) -> Iterator[str]:
@@ -193,27 +193,31 @@ def history_document(history: History, gathered: Gathered) -> dict[str, Any]:
     return {
         "experiment": gathered.experiment,
         "level": history.level,
-        "runs": [
-            {
-                "run": run.name,
-                "folder": str(folder),
-                "created_realtime_ns": run.manifest.created_realtime_ns,
-                "virtoll": run.manifest.virtoll,
-                "host": run.manifest.host["fingerprint"],
-            }
-            for run, folder in zip(history.runs, gathered.folders, strict=True)
-        ],
+        "runs": list(map(_run_record, history.runs, gathered.folders)),
         "series": [_series_record(history, series) for series in history.series],
         "steps": [_step_record(history, step) for step in history.steps],
         "left_out": list(gathered.left_out),
     }
 
 
+def _run_record(run: RunOfHistory, folder: Path) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "folder": str(folder),
+        "created_realtime_ns": run.manifest.created_realtime_ns,
+        "virtoll": run.manifest.virtoll,
+        "host": run.manifest.host["fingerprint"],
+    }
+
+
 def _series_record(history: History, series: Series) -> dict[str, Any]:
     names = [run.name for run in history.runs]
+    changes = None
+    if series.changes is not None:
+        changes = [_change_record(history, change) for change in series.changes]
     return {
+        **asdict(series.of),
         "kind": str(series.of.kind),
-        **{key: value for key, value in asdict(series.of).items() if key != "kind"},
         "task": series.task.label,
         "primary": series.task.metric.primary,
         "better": "higher" if series.of.kind is Kind.SHARE else series.task.metric.better,
@@ -222,11 +226,13 @@ def _series_record(history: History, series: Series) -> dict[str, Any]:
         "runs_needed": series.needed,
         "correlation": series.correlation,
         "alike": series.alike,
-        "stretches": [
-            {"first": names[each.first], "last": names[each.last], "median": each.level} for each in series.stretches
-        ],
-        "changes": None if series.changes is None else [_change_record(history, change) for change in series.changes],
+        "stretches": [_stretch_record(names, stretch) for stretch in series.stretches],
+        "changes": changes,
     }
+
+
+def _stretch_record(names: Sequence[str], stretch: Stretch) -> dict[str, Any]:
+    return {"first": names[stretch.first], "last": names[stretch.last], "median": stretch.level}
 
 
 def _change_record(history: History, change: SeriesChange) -> dict[str, Any]:
