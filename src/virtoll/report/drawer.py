@@ -118,7 +118,11 @@ def drawn(specification: str, config: dict[str, Any], pixels: float) -> str:
 def _as_path(match: re.Match[str]) -> str:
     """A straight line in half the letters."""
     x, y, across, down = match.groups()
-    step = f"h{across}" if down == "0" else f"v{down}" if across == "0" else f"l{across},{down}"
+    step = f"l{across},{down}"
+    if down == "0":
+        step = f"h{across}"
+    elif across == "0":
+        step = f"v{down}"
     return f'<path d="M{x},{y}{step}"'
 
 

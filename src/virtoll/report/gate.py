@@ -115,7 +115,9 @@ def _rest(check: Check) -> Iterator[str]:
 def _apart(margin: float) -> str:
     """How far from the limit: '47 % better than', '2.3 times worse than', 'as good as'."""
     much = words.slowdown(max(margin, 1 / margin) if margin > 0 else math.inf)
-    return "as good as" if much == "0 %" else f"{much} {'better' if margin > 1 else 'worse'} than"
+    if much == "0 %":
+        return "as good as"
+    return f"{much} better than" if margin > 1 else f"{much} worse than"
 
 
 def gate_document(judged: Gate) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,12 @@ def _place(history: History, after: int, changes: Sequence[tuple[Series, SeriesC
     for _, change in changes:
         steps |= {step.after: step for step in history.steps_of(change)}
     ordered = sorted(changes, key=lambda entry: entry[0].of.kind is Kind.OWN)
-    return PlaceView(
-        before=history.runs[after - 1].name,
-        after=history.runs[after].name,
-        changes=tuple(_change(history, series, change) for series, change in ordered),
-        steps=tuple(
-            (f"{history.runs[place - 1].name} and {history.runs[place].name}", change_lines(step.changes))
-            for place, step in sorted(steps.items())
-        ),
-    )
+    names = [run.name for run in history.runs]
+    lines = [
+        (f"{names[place - 1]} and {names[place]}", change_lines(step.changes)) for place, step in sorted(steps.items())
+    ]
+    views = (_change(history, series, change) for series, change in ordered)
+    return PlaceView(names[after - 1], names[after], tuple(views), tuple(lines))
 
 
 def _change(history: History, series: Series, change: SeriesChange) -> ChangeView:
@@ -118,7 +116,8 @@ def _interval(change: SeriesChange) -> str:
     for direction in (" slower", " faster"):
         if all(end.endswith(direction) for end in ends):
             sizes = [end.removesuffix(direction) for end in ends]
-            return words.joined(*(sizes if change.factor > 1 else sizes[::-1])) if len(sizes) > 1 else sizes[0]
+            low, high = sizes[0], sizes[-1]
+            return words.joined(low, high) if change.factor > 1 else words.joined(high, low)
     return text
 
 
@@ -194,8 +193,8 @@ def history_document(history: History, gathered: Gathered) -> dict[str, Any]:
         "experiment": gathered.experiment,
         "level": history.level,
         "runs": list(map(_run_record, history.runs, gathered.folders)),
-        "series": [_series_record(history, series) for series in history.series],
-        "steps": [_step_record(history, step) for step in history.steps],
+        "series": list(map(partial(_series_record, history), history.series)),
+        "steps": list(map(partial(_step_record, history), history.steps)),
         "left_out": list(gathered.left_out),
     }
 
@@ -214,19 +213,22 @@ def _series_record(history: History, series: Series) -> dict[str, Any]:
     names = [run.name for run in history.runs]
     changes = None
     if series.changes is not None:
-        changes = [_change_record(history, change) for change in series.changes]
+        changes = list(map(partial(_change_record, history), series.changes))
+    better = series.task.metric.better
+    if series.of.kind is Kind.SHARE:
+        better = "higher"
     return {
         **asdict(series.of),
         "kind": str(series.of.kind),
         "task": series.task.label,
         "primary": series.task.metric.primary,
-        "better": "higher" if series.of.kind is Kind.SHARE else series.task.metric.better,
+        "better": better,
         "runs": [names[place] for place in series.runs],
         "values": list(series.values),
         "runs_needed": series.needed,
         "correlation": series.correlation,
         "alike": series.alike,
-        "stretches": [_stretch_record(names, stretch) for stretch in series.stretches],
+        "stretches": list(map(partial(_stretch_record, names), series.stretches)),
         "changes": changes,
     }
 
@@ -246,7 +248,7 @@ def _change_record(history: History, change: SeriesChange) -> dict[str, Any]:
         "low": change.low,
         "high": change.high,
         "p_adjusted": change.p_adjusted,
-        "steps": [_step_record(history, step) for step in history.steps_of(change)],
+        "steps": list(map(partial(_step_record, history), history.steps_of(change))),
     }
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from virtoll import units
 from virtoll.claims.paper_figures import MBIT, Mark, Printed, placed_text
@@ -33,6 +33,7 @@ from virtoll.report.figures.marks import (
     panel_width,
     panels,
     rule_through,
+    with_data,
 )
 from virtoll.report.figures.style import INK, MUTED, PAPER, PlatformStyle, Specification, Width, platform_styles
 from virtoll.report.paper_figures import PanelData, PartData, axis_words, data_of, panels_of, said_mark, said_printed
@@ -193,8 +194,8 @@ def _groups(look: _Look, panel: PanelData) -> list[Scalar | None]:
     """What stands on the axis: the values of `x` in their order, or what was run."""
     if look.data.part.x is None:
         return list(dict.fromkeys(mark.task for mark in panel.marks))
-    places = [*(mark.x for mark in panel.marks), *(printed.x for printed in panel.printed if printed.x is not None)]
-    groups = dict.fromkeys(places)
+    groups = dict.fromkeys(mark.x for mark in panel.marks)
+    groups |= dict.fromkeys(printed.x for printed in panel.printed if printed.x is not None)
     numbers = sorted(group for group in groups if isinstance(group, int | float))
     return [*numbers, *(group for group in groups if not isinstance(group, int | float))]
 
@@ -216,14 +217,8 @@ def _bar_panel(look: _Look, placed: _Placed, room: float) -> Specification:
         "width": round(bar * whole, 1),
         "height": _HEIGHT,
         "data": {"values": data},
-        "layer": [*look.reference(), *_shown(_bar_layers(look, across, size), data)],
+        "layer": [*look.reference(), *with_data(_bar_layers(look, across, size), data)],
     }
-
-
-def _shown(layers: Iterable[tuple[str, Specification]], data: Sequence[Mapping[str, Any]]) -> list[Specification]:
-    """The layers whose field any datum has."""
-    fields = {field for datum in data for field in datum}
-    return [part for field, part in layers if field in fields]
 
 
 def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tuple[str, Specification]]:
@@ -305,7 +300,7 @@ def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
         "width": room,
         "height": _HEIGHT,
         "data": {"values": data},
-        "layer": [*look.reference(), *diagonal, *_shown(_line_layers(look, across), data)],
+        "layer": [*look.reference(), *diagonal, *with_data(_line_layers(look, across), data)],
     }
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from virtoll.report.report_input import ReportInput
@@ -17,7 +18,7 @@ def equivalence_values(source: ReportInput) -> dict[str, Any]:
     groups = _groups(facts)
     return {
         "facts": facts,
-        "matrix": [_matrix_row(facts, platform) for platform in facts.platforms],
+        "matrix": list(map(partial(_matrix_row, facts), facts.platforms)),
         "groups": groups,
         "different": list(_different(facts, groups)),
         "equal": [row for row in facts.rows if row.equal],

@@ -92,7 +92,9 @@ def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specificat
     ]
     if any("low" in datum for datum in values):
         layers.insert(1, _intervals(stroke))
-    return [*layers, crosses({})] if any("caveat" in datum for datum in values) else layers
+    if any("caveat" in datum for datum in values):
+        layers.append(crosses({}))
+    return layers
 
 
 def _intervals(stroke: Specification) -> Specification:
