@@ -365,16 +365,20 @@ def _compared(between: Between, first: _Side, second: _Side, sentences: tuple[st
     from virtoll.stats.changes import what_changed
 
     manifests = first.analysis.data.manifest, second.analysis.data.manifest
-    folders = dict.fromkeys((first.operand.folder, second.operand.folder))
-    damage = {folder: files for folder in folders if (files := differences(folder))}
-    lines = [f"{folder.name}: {damage_line(files)}" for folder, files in damage.items()]
+    lines: list[str] = []
+    damage: list[str] = []
+    for folder in dict.fromkeys((first.operand.folder, second.operand.folder)):
+        files = differences(folder)
+        if files:
+            lines.append(f"{folder.name}: {damage_line(files)}")
+            damage += files
     return Compared(
         between=between,
         first=first.name,
         second=second.name,
         changes=() if between.paired else what_changed(*manifests),
         remarks=(*lines, *sentences),
-        damage=tuple(line for files in damage.values() for line in files),
+        damage=tuple(damage),
     )
 
 

@@ -161,4 +161,6 @@ def _cells_of_run(name: str) -> tuple[list[str], list[str]]:
     from virtoll.runfolder.store import RunFolder
 
     trials = RunFolder.open(find_run(name)).manifest.plan.trials
-    return sorted({trial.platform for trial in trials}), sorted({trial.workload for trial in trials})
+    platforms = {trial.platform for trial in trials}
+    workloads = {trial.workload for trial in trials}
+    return sorted(platforms), sorted(workloads)
