@@ -78,7 +78,8 @@ def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, 
                 yield made | {"said": sentence}
             continue
         for place in _places(clock.readings, reach, width):
-            first, last = min(reading.error for reading in place), max(reading.error for reading in place)
+            errors = [reading.error for reading in place]
+            first, last = min(errors), max(errors)
             between = " to ".join(dict.fromkeys(units.parts_per_million(error) for error in (first, last)))
             trials = f"trial {place[0].trial}" if len(place) == 1 else f"{len(place)} trials"
             workloads = ", ".join(dict.fromkeys(reading.workload for reading in place))

@@ -97,8 +97,9 @@ def _upright(panels: Sequence[OverParameter]) -> Upright:
         if cell.interval is not None:
             ends += max(cell.interval.low, cell.median / _BEYOND), min(cell.interval.high, cell.median * _BEYOND)
     low, high = min(ends) / scale, max(ends) / scale
-    wide = max(medians) > _WIDE * min(medians)
-    return Upright(scale, unit, low / 1.2 if wide else 0.0, high * (1.2 if wide else 1.1))
+    if max(medians) > _WIDE * min(medians):
+        return Upright(scale, unit, low / 1.2, high * 1.2)
+    return Upright(scale, unit, 0.0, high * 1.1)
 
 
 def _title(panel: OverParameter, conditions: bool) -> str:
