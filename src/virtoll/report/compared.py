@@ -259,10 +259,9 @@ def _cells(compared: Compared, comparison: Comparison) -> tuple[tuple[str, ...],
     unit = comparison.task.metric.unit
     cells = [comparison.platform]
     for sample in compared.between.samples(comparison):
-        cells += ["–", ""]
-        if sample.cell is not None:
-            cells[-2] = words.estimate(sample.cell.median, sample.cell.interval, unit)
-            cells[-1] = words.share(sample.share) if sample.share is not None else ""
+        cell = sample.cell
+        cells.append("–" if cell is None else words.estimate(cell.median, cell.interval, unit))
+        cells.append("" if sample.share is None or cell is None else words.share(sample.share))
     return (*cells, row_words(compared, comparison)[2]), comparison.verdict
 
 
@@ -280,12 +279,9 @@ def _markdown_of(compared: Compared) -> Iterator[str]:
     if compared.gate is not None:
         yield from ("", f"**{comment_text(compared.gate.words)}**")
         yield from _markdown_checks(compared.gate)
-    different, rest = [], []
-    for comparison in compared.between.comparisons:
-        if comparison.verdict in DIFFERENT:
-            different.append(comparison)
-        elif comparison.task.metric.primary:
-            rest.append(comparison)
+    different = [comparison for comparison in compared.between.comparisons if comparison.verdict in DIFFERENT]
+    primary = _primary(compared.between.comparisons)
+    rest = [comparison for comparison in primary if comparison.verdict not in DIFFERENT]
     if different:
         yield from ("", *_markdown_table(compared, different))
     if rest:

@@ -24,7 +24,7 @@ def listed(lead: str, items: Sequence[str], further: str = "Further ones were", 
     left = list(items)
     while left:
         number = len(left)
-        while number > 1 and _count(f"{lead} {joined(left[:number])}{end}") > MOST_WORDS:
+        while number > 1 and len(f"{lead} {joined(left[:number])}{end}".split()) > MOST_WORDS:
             number -= 1
         yield f"{lead} {joined(left[:number])}{end}."
         left, lead = left[number:], further
@@ -37,10 +37,6 @@ def joined(items: Sequence[str]) -> str:
     if any(", " in text for text in items):
         return f"{'; '.join(items[:-1])}; and {items[-1]}"
     return f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def _count(text: str) -> int:
-    return len(text.split())
 
 
 def host_sentences(analysis: Analysis) -> Iterator[str]:

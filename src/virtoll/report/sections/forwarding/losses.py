@@ -103,6 +103,7 @@ def _point_rows(analysis: Analysis) -> Iterator[TableRow]:
 def _point_cells(point: CurvePoint, values: Sequence[PointValue]) -> tuple[Shown, ...]:
     """Of a rate: its median over blocks, and the counts of all `values` together."""
     rate, loss = point.intended_rate, point.loss
+    between = f"{units.percent(loss.low)} to {units.percent(loss.high)}"
     unsent = sum(value.unsent_frames for value in values)
     repeated = sum(value.duplicate_frames + value.reordered_frames for value in values)
     foreign = sum(value.foreign_frames + value.late_trial_frames for value in values)
@@ -112,7 +113,7 @@ def _point_cells(point: CurvePoint, values: Sequence[PointValue]) -> tuple[Shown
     return (
         Shown("flat out" if rate is None else units.count(rate)),
         *map(Shown, texts),
-        Shown(units.percent(loss.median), _between(loss.low, loss.high)),
+        Shown(units.percent(loss.median), between),
         *(Shown(str(count)) for count in counts),
     )
 
@@ -120,7 +121,3 @@ def _point_cells(point: CurvePoint, values: Sequence[PointValue]) -> tuple[Shown
 def _known_sum(counts: Sequence[int | None]) -> str:
     known = [count for count in counts if count is not None]
     return str(sum(known)) if known else "–"
-
-
-def _between(low: float, high: float) -> str:
-    return f"{units.percent(low)} to {units.percent(high)}"

@@ -69,17 +69,13 @@ def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
         groups = groups_of(rows)
         if groups:
             study = rows[0].study
+            authors = study.citation.split(":", maxsplit=1)[0]
             figures[name] = FigureSpec(
-                f"{TITLE}: {_short(study)}",
+                f"{TITLE}: {authors}",
                 partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
             )
     return figures
-
-
-def _short(study: Study) -> str:
-    """'Schlosser, Duelli, Goll'."""
-    return study.citation.split(":", maxsplit=1)[0]
 
 
 def groups_of(rows: Iterable[PublishedAnswer]) -> list[Group]:
