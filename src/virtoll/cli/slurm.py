@@ -341,7 +341,7 @@ def _document(there: CampaignStatus, tasks: list[Queued] | None, words: dict[tup
     }
 
 
-def _task_document(queued_task: Queued) -> dict[str, Any]:
+def _task_document(queued_task: Queued) -> dict[str, object]:
     task = queued_task.task
     return {
         "task": f"{task.job}_{task.index}",

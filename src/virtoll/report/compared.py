@@ -335,7 +335,7 @@ def _document_of(compared: Compared) -> dict[str, Any]:
     }
 
 
-def _side_document(name: str, analysis: Analysis) -> dict[str, Any]:
+def _side_document(name: str, analysis: Analysis) -> dict[str, object]:
     manifest = analysis.data.manifest
     return {
         "name": name,

@@ -76,7 +76,7 @@ def report_document(
     }
 
 
-def _caution(caution: Warned) -> dict[str, Any]:
+def _caution(caution: Warned) -> dict[str, object]:
     kind = caution.caution
     return {"caution": kind.title, "concerns": caution.concerns, "meaning": kind.meaning, "advice": kind.advice}
 
@@ -134,7 +134,7 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
     }
 
 
-def _host(host: HostBlocks) -> dict[str, Any]:
+def _host(host: HostBlocks) -> dict[str, object]:
     return {"name": host.name, "fingerprint": host.fingerprint, "blocks": [block + 1 for block in host.blocks]}
 
 
@@ -148,7 +148,7 @@ def _ranking(analysis: Analysis, ranking: Ranking) -> dict[str, Any]:
     return {**_task(ranking.task), "placed": placed, "unplaced": list(map(_unplaced, ranking.unplaced))}
 
 
-def _unplaced(comparison: Comparison) -> dict[str, Any]:
+def _unplaced(comparison: Comparison) -> dict[str, object]:
     return {
         "platform": comparison.platform,
         "verdict": str(comparison.verdict),
@@ -210,7 +210,7 @@ def _fitness(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _reading(finding: FitnessReading) -> dict[str, Any]:
+def _reading(finding: FitnessReading) -> dict[str, object]:
     return {
         "name": finding.threshold.name,
         "meaning": finding.threshold.meaning,

@@ -199,7 +199,7 @@ def history_document(history: History, gathered: Gathered) -> dict[str, Any]:
     }
 
 
-def _run_record(run: RunOfHistory, folder: Path) -> dict[str, Any]:
+def _run_record(run: RunOfHistory, folder: Path) -> dict[str, object]:
     return {
         "run": run.name,
         "folder": str(folder),
@@ -233,7 +233,7 @@ def _series_record(history: History, series: Series) -> dict[str, Any]:
     }
 
 
-def _stretch_record(names: Sequence[str], stretch: Stretch) -> dict[str, Any]:
+def _stretch_record(names: Sequence[str], stretch: Stretch) -> dict[str, object]:
     return {"first": names[stretch.first], "last": names[stretch.last], "median": stretch.level}
 
 

@@ -66,7 +66,7 @@ def _kernel(recorded: str) -> str:
     return f"Linux {release} ({version[-1]})" if version else f"Linux {release}"
 
 
-def _below(host: dict[str, Any]) -> Iterator[str]:
+def _below(host: Mapping[str, Any]) -> Iterator[str]:
     """The hypervisor and the clock that the host runs on."""
     if host.get("hypervisor"):
         yield f"It was itself a virtual machine ({host['hypervisor']})."

@@ -272,7 +272,7 @@ def reproduction_document(reproduction: Reproduction) -> dict[str, Any]:
     }
 
 
-def _run_document(run: RunOf) -> dict[str, Any]:
+def _run_document(run: RunOf) -> dict[str, object]:
     return {
         "run": run.name,
         "folder": str(run.folder),
@@ -285,7 +285,7 @@ def _run_document(run: RunOf) -> dict[str, Any]:
     }
 
 
-def _claim_document(joined: Joined) -> dict[str, Any]:
+def _claim_document(joined: Joined) -> dict[str, object]:
     by_run = {}
     for run, judged in joined.runs:
         (document,) = claims_document([judged])

@@ -128,7 +128,7 @@ def legend(width: Width, entries: Sequence[Entry], left: float, most: int = 4) -
 
 
 def _datum(entry: Entry, x: float, y: float) -> dict[str, Any]:
-    made: dict[str, Any] = {"platform": entry.platform, "label": entry.label}
+    made: Specification = {"platform": entry.platform, "label": entry.label}
     if entry.line:
         made |= {"line": entry.line, "dash": list(entry.dash), "width": entry.width}
     made |= {"shape": entry.shape, "half": entry.half, "fill": entry.fill, "stroke": entry.stroke}
