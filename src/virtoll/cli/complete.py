@@ -30,7 +30,9 @@ def experiments(incomplete: str) -> list[str]:
     from virtoll.experiment.parse import presets
 
     folder = incomplete[: incomplete.rfind("/") + 1]
-    files = [] if folder else sorted(path.stem for path in presets().glob("*.yaml"))
+    files = []
+    if not folder:
+        files = sorted(path.stem for path in presets().glob("*.yaml"))
     with contextlib.suppress(OSError):
         files += sorted(
             folder + path.name for path in Path(folder or ".").iterdir() if path.suffix in {".yaml", ".yml"}

@@ -310,13 +310,12 @@ def _tell(folder: Path, there: CampaignStatus, under_way: list[Queued]) -> None:
 
 def _task_words(array: ArrayJob, job: str, settings: SubmissionRecord) -> str:
     from virtoll.campaign.parts import blocks_words
+    from virtoll.report.words import counted
 
-    many, nodes = len(array.record.tasks), settings.nodes
+    tasks = counted(len(array.record.tasks), "task")
+    nodes = counted(settings.nodes, "node")
     beside = f", each with its {' and its '.join(settings.labels)}" if settings.labels else ""
-    return (
-        f"array job {job}: {many} {'task' if many == 1 else 'tasks'} for {blocks_words(array.blocks)}, on at most "
-        f"{nodes} {'node' if nodes == 1 else 'nodes'} at once{beside}"
-    )
+    return f"array job {job}: {tasks} for {blocks_words(array.blocks)}, on at most {nodes} at once{beside}"
 
 
 def _document(there: CampaignStatus, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]) -> dict[str, Any]:
