@@ -40,13 +40,10 @@ def _table(
     lines: dict[tuple[str, str], dict[str, RouterBeside]] = {}
     for router in routers:
         lines.setdefault((router.condition.label, router.task.size), {})[router.platform] = router
-    rows = [
-        TableRow(
-            f"{size} frames beside {condition}",
-            tuple(cell(there[label]) if label in there else Shown("–") for label in platforms),
-        )
-        for (condition, size), there in lines.items()
-    ]
+    rows = []
+    for (condition, size), there in lines.items():
+        cells = (cell(there[label]) if label in there else Shown("–") for label in platforms)
+        rows.append(TableRow(f"{size} frames beside {condition}", tuple(cells)))
     return {"platforms": platforms, "rows": rows}
 
 
