@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.advise import missing
-from virtoll.advise.beside import WithNeighbours, beside_of
 from virtoll.advise.cores import asked_of_cores
 from virtoll.advise.frame_sizes import FORWARD, asked_of_sizes
 from virtoll.advise.guests import Guests, guests_of
@@ -28,6 +27,7 @@ from virtoll.advise.meets import (
 )
 from virtoll.advise.missing import Missing
 from virtoll.advise.need import FigureNeed, Known, Part, RouterNeed
+from virtoll.advise.neighbours import WithNeighbours, with_neighbours_of
 from virtoll.advise.routers import SEARCH, asked_of_router
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.ratios import Ratios
@@ -40,7 +40,7 @@ class PlatformAdvice:
     platform: str
     answer: Answer
     alone: tuple[Statement, ...]
-    beside: tuple[WithNeighbours, ...]
+    with_neighbours: tuple[WithNeighbours, ...]
     guests: tuple[Guests, ...]
     caveat: str | None
 
@@ -78,12 +78,12 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
     platforms = [platform for platform in analysis.platforms if platform != control]
     demands = {part: _asked(analysis, ratios, part) for part in parts}
     family = family_of(ratios, demands.values())
-    beside = beside_of(analysis, ratios, parts, known, platforms)
+    with_neighbours = with_neighbours_of(analysis, ratios, parts, known, platforms)
     guests = {part: guests_of(analysis, ratios, part) for part in parts}
     advised = []
     for platform in platforms:
         alone = tuple(_statement(analysis, ratios, platform, part, demands[part], family) for part in parts)
-        together = tuple(statement for statement in beside if statement.platform == platform)
+        together = tuple(statement for statement in with_neighbours if statement.platform == platform)
         many = tuple(count for each in guests.values() for count in each if count.platform == platform)
         caveat = analysis.caveats.get(platform)
         advised.append(PlatformAdvice(platform, _whole(alone, together), alone, together, many, caveat))
@@ -145,12 +145,12 @@ def _lacks(part: FigureNeed, demands: Sequence[BoundCheck]) -> str:
     return f"nothing was measured of {', '.join(lacking)}" if lacking else ""
 
 
-def _whole(alone: Sequence[Statement], beside: Sequence[WithNeighbours]) -> Answer:
+def _whole(alone: Sequence[Statement], with_neighbours: Sequence[WithNeighbours]) -> Answer:
     """What fails alone fails; what is met must be so side by side, where there are several parts."""
     answers = {statement.answer for statement in alone}
     if Answer.FAILS in answers:
         return Answer.FAILS
-    if answers == {Answer.MEETS} and all(statement.answer is Answer.MEETS for statement in beside):
+    if answers == {Answer.MEETS} and all(statement.answer is Answer.MEETS for statement in with_neighbours):
         return Answer.MEETS
     return Answer.NOT_MEASURED if answers == {Answer.NOT_MEASURED} else Answer.OPEN
 
@@ -169,7 +169,7 @@ def _missing(
     if len(parts) == 1:
         experiments += _missing_alone(analysis, parts[0], known, able)
     elif parts and unlike:  # guests alone are measured there too
-        experiments.append(missing.beside(analysis, parts, known, unlike))
+        experiments.append(missing.with_neighbours(analysis, parts, known, unlike))
     for part in parts:
         counted = {count.platform for count in guests[part] if count.at_least is not None}
         uncounted = [advice.platform for advice in able if advice.platform not in counted]

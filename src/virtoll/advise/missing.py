@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.advise.beside import load_of
 from virtoll.advise.frame_sizes import FORWARD, SIZE
 from virtoll.advise.need import FigureNeed, Known, Part, RouterNeed
+from virtoll.advise.neighbours import load_of
 from virtoll.advise.routers import SIDE_BY_SIDE
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounded_rates import ENOUGH
@@ -65,7 +65,7 @@ def at_once(analysis: Analysis, part: Part, known: Known, platforms: Collection[
     return Missing(f"how many guests of {part.text}", document)
 
 
-def beside(analysis: Analysis, parts: Sequence[Part], known: Known, platforms: Collection[str]) -> Missing:
+def with_neighbours(analysis: Analysis, parts: Sequence[Part], known: Known, platforms: Collection[str]) -> Missing:
     """Each part beside a load that stands for the others."""
     document = _document(analysis, known, "advise-beside", platforms, parts=parts)
     document["question"] = f"Is this met side by side: {_needs(parts)}?"

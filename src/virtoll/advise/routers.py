@@ -32,11 +32,11 @@ _BOUND = "a rate of it is a lower bound: more may be possible"
 
 
 def asked_of_router(
-    analysis: Analysis, ratios: Ratios, need: RouterNeed, beside: Mapping[str, Any] | None = None
+    analysis: Analysis, ratios: Ratios, need: RouterNeed, neighbours: Mapping[str, Any] | None = None
 ) -> list[BoundCheck] | str:
     """What each platform is asked; in words what the run lacks. `beside`: what is to be beside it (`readings`)."""
     workloads = [FORWARD] if need.plain else [FORWARD, SEARCH]
-    where = {**need.where, **(beside or {})}
+    where = {**need.where, **(neighbours or {})}
     demands: list[BoundCheck] = []
     reasons: list[str] = []
     for workload in workloads:

@@ -55,7 +55,7 @@ class AdviceView:
     parts: tuple[str, ...]
     family_line: str
     rows: tuple[TableRow, ...]
-    beside: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    with_neighbours: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     cautions: tuple[str, ...]
     experiments: tuple[tuple[str, str | None], ...]
     document: Mapping[str, Any]
@@ -110,7 +110,7 @@ def advice_view(advice: Advice, experiments: Sequence[AnsweringExperiment]) -> A
         parts=advice.needs,
         family_line=_family(advice),
         rows=tuple(map(partial(_row, named=named), advice.platforms)),
-        beside=_gathered(advice),
+        with_neighbours=_gathered(advice),
         cautions=advice.cautions,
         experiments=tuple((experiment_line(each).removesuffix(":"), each.text) for each in experiments),
         document=advice_document(advice, experiments),
@@ -121,7 +121,7 @@ def _gathered(advice: Advice) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], 
     """What is said of guests side by side, with all platforms that it is said of."""
     by_lines: dict[tuple[str, ...], tuple[str, ...]] = {}
     for platform in advice.platforms:
-        lines = tuple(line.strip() for each in platform.beside for line in _beside(each))
+        lines = tuple(line.strip() for each in platform.with_neighbours for line in _neighbour_lines(each))
         if lines:
             by_lines[lines] = (*by_lines.get(lines, ()), platform.platform)
     return tuple((platforms, lines) for lines, platforms in by_lines.items())
@@ -166,8 +166,8 @@ def _platform(platform: PlatformAdvice, *, several: bool) -> list[str]:
     lines = [f"{_answer(platform.answer)}{words.bracketed(_caveat(platform))}"]
     for statement in platform.alone:
         lines += _statement(statement, platform.caveat, named=several)
-    for beside in platform.beside:
-        lines += _beside(beside)
+    for with_neighbours in platform.with_neighbours:
+        lines += _neighbour_lines(with_neighbours)
     for guests in platform.guests:
         lines.append(f"  {words.with_commas('how many', guests.need if several else '')}: {_guests(guests)}")
     return lines
@@ -253,15 +253,18 @@ def _fit(fit: Fit) -> str:
     return f"{name} ({error}{residual}; {len(fit.sizes)} sizes)"
 
 
-def _beside(beside: WithNeighbours) -> list[str]:
-    loads = " and ".join(beside.loads)
-    text = f"{beside.need}, beside the load '{loads}' in the others' place: {_answer(beside.answer)}"
-    tightest = tightest_of(beside.findings)
-    reason = beside.reason
+def _neighbour_lines(statement: WithNeighbours) -> list[str]:
+    loads = " and ".join(statement.loads)
+    text = f"{statement.need}, beside the load '{loads}' in the others' place: {_answer(statement.answer)}"
+    tightest = tightest_of(statement.findings)
+    reason = statement.reason
     if tightest is not None:
         text = words.with_semicolons(text, _margin(tightest), _evidence(tightest, None))
         reason = "" if reason == tightest.reason else reason
-    return [f"  {words.with_semicolons(text, reason)}", *(f"    {_factor(factor)}" for factor in beside.factors)]
+    return [
+        f"  {words.with_semicolons(text, reason)}",
+        *(f"    {_factor(factor)}" for factor in statement.factors),
+    ]
 
 
 def _factor(factor: Factor) -> str:

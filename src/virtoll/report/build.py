@@ -69,7 +69,7 @@ def load(run_directory: Path) -> RunData:
         manifest=folder.manifest,
         state=_state(folder),
         trials=tuple(by_kind.get("alone", ())),
-        beside=tuple(by_kind.get("beside", ())),
+        with_neighbours=tuple(by_kind.get("with neighbours", ())),
         at_once=tuple(by_kind.get("at once", ())),
         groups=groups,
         warm_ups=tuple(by_kind.get("warm-up", ())),
@@ -88,7 +88,7 @@ def _kind(trial: TrialRecord) -> str:
     if trial.warm_up:
         return "warm-up"
     if trial.condition is not None:
-        return "beside"
+        return "with neighbours"
     return "alone" if trial.scale is None else "at once"
 
 
@@ -248,7 +248,7 @@ def _built(
     figures = figures_of(source)
     drawings = _drawings(drawer, analysis, figures)
     ratios = Ratios(analysis)
-    source = replace(source, beside=then_and_now(analysis, ratios))
+    source = replace(source, then_and_now=then_and_now(analysis, ratios))
     of_papers = {name: figure for name, figure in figures_of(source).items() if name not in figures}
     drawings |= _drawings(drawer, analysis, of_papers)
     advice = adviser(analysis) if adviser is not None else None

@@ -175,7 +175,7 @@ def _left_out_notes(compared: Compared) -> Iterator[str]:
             alone.append(f"only {name} has {', '.join(labels)}")
     if alone:
         yield f"Not compared: {'; '.join(alone)}."
-    if any(analysis.data.beside or analysis.data.at_once for analysis in (between.first, between.second)):
+    if any(analysis.data.with_neighbours or analysis.data.at_once for analysis in (between.first, between.second)):
         yield "Guests beside others, and several at once, are not compared: each run's report has them."
 
 

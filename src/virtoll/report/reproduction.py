@@ -102,7 +102,7 @@ def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage:
         counts=tuple((+counts).items()),
         damage=damage,
         ledger=judge_claims(analysis, claims),
-        beside=then_and_now(analysis),
+        then_and_now=then_and_now(analysis),
         figures=tuple(marks_of(figure, analysis) for figure in figures_of_study(study.name)),
     )
 

@@ -25,7 +25,7 @@ from virtoll.report.rows import grouped
 from virtoll.report.sections.claims.page import OUTCOME_CLASS, OUTCOMES, ClaimView, outcomes_line, outcomes_shown, view
 from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.then_and_now.figure import of_run
-from virtoll.report.sections.then_and_now.page import PublishedView, beside_view, place
+from virtoll.report.sections.then_and_now.page import PublishedView, place, published_view
 from virtoll.version import __version__
 
 RULE = (
@@ -63,7 +63,7 @@ def _then_and_now(reproduction: Reproduction) -> dict[str, tuple[RunOf, Callable
     """By name a run of which enough stands beside the paper's numbers, what draws it, and its caption."""
     made: dict[str, tuple[RunOf, Callable[[Width], Specification], str]] = {}
     for number, run in enumerate(reproduction.runs, 1):
-        rows = run.beside.of(reproduction.study.name)
+        rows = run.then_and_now.of(reproduction.study.name)
         figure = of_run(rows, labels(reproduction), run.blocks)
         if figure is not None:
             made[f"then-and-now-{number}"] = (run, *figure)
@@ -80,12 +80,12 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
     by_outcome = grouped(reproduction.joined, lambda joined: joined.outcome)
     missing = by_outcome.pop(Outcome.NOT_MEASURED, [])
     measured = [joined for outcome in OUTCOMES for joined in by_outcome.get(outcome, ())]
-    drawn, beside_drawn = _figures_again(reproduction, drawings), _figures_beside(reproduction, drawings)
+    drawn, figures_drawn = _figures_again(reproduction, drawings), _study_figures(reproduction, drawings)
     runs = ", ".join(run.manifest.run for run in reproduction.runs)
     outcomes = [joined.outcome for joined in reproduction.joined]
     return {
         **browser_context(
-            (*drawn.values(), *beside_drawn),
+            (*drawn.values(), *figures_drawn),
             f"{reproduction.study.name}: {runs}",
             labels(reproduction),
             (trial.workload for run in reproduction.runs for trial in run.manifest.plan.trials),
@@ -100,7 +100,7 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
         "missing": [(joined.claim.id, joined.claim.says, _lacking(joined)) for joined in missing],
         "figures": figure_views(reproduction),
         "drawn": drawn,
-        "beside_drawn": beside_drawn,
+        "beside_drawn": figures_drawn,
         "sources": list(_sources(reproduction)),
         "unanswered": list(_unanswered(reproduction)),
         "counts": _counts(reproduction),
@@ -116,7 +116,7 @@ def _figures_again(reproduction: Reproduction, drawings: Mapping[str, Drawing]) 
     }
 
 
-def _figures_beside(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> list[FigureView]:
+def _study_figures(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> list[FigureView]:
     """Then and now, a figure for each run."""
     return [
         drawn_view(drawings[name], f"Then and now, run {run.name}", "then and now", text)
@@ -206,7 +206,7 @@ def _answers(reproduction: Reproduction) -> Iterator[list[tuple[str, PublishedAn
     """Of each question of the study's numbers what each run answers, by its name; without those that none does."""
     by_question: dict[int, list[tuple[str, PublishedAnswer]]] = {}
     for run in reproduction.runs:
-        for answer in run.beside.of(reproduction.study.name):
+        for answer in run.then_and_now.of(reproduction.study.name):
             by_question.setdefault(id(answer.question), []).append((run.name, answer))
     for question in questions():
         if id(question) in by_question:
@@ -225,9 +225,11 @@ def _sources(reproduction: Reproduction) -> Iterator[tuple[str, list[PublishedVi
         nows = []
         for name, answer in answers:
             run = f"run {name}" if several else ""
-            for label, standing, cell in beside_view(answer, known=known).nows:
+            for label, standing, cell in published_view(answer, known=known).nows:
                 nows.append((label, words.with_commas(standing, run), cell))
-        sources.setdefault(first.question.source, []).append(replace(beside_view(first, known=known), nows=tuple(nows)))
+        sources.setdefault(first.question.source, []).append(
+            replace(published_view(first, known=known), nows=tuple(nows))
+        )
     yield from sources.items()
 
 

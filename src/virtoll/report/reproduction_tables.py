@@ -131,7 +131,7 @@ def _by_run(table: Table[Row], rows: Iterable[tuple[str, Row]]) -> CsvTable:
 def reproduction_tables(study: Reproduction) -> tuple[CsvTable, ...]:
     """All of the page as CSV: `runs`, the joined `claims`, `claims_findings` and `then_and_now` by run, the figures."""
     findings = [(run.name, row) for run in study.runs for row in finding_rows(run.ledger)]
-    answers = [(run.name, row) for run in study.runs for row in answers_of(run.beside.of(study.study.name))]
+    answers = [(run.name, row) for run in study.runs for row in answers_of(run.then_and_now.of(study.study.name))]
     tables = [RUNS.of(study.runs), _joined_claims(study.runs).of(study.joined)]
     if study.runs:
         tables.append(_by_run(FINDINGS, findings))

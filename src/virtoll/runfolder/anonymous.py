@@ -202,10 +202,10 @@ def _known(folder: Path, run: RunFolder) -> dict[str, str]:
         experiment = load_yaml(str(manifest["experiment"].get("text") or ""))
     except yaml.YAMLError:
         experiment = None
-    beside = (manifest.get("testbed") or {}).get("neighbour")
+    neighbour = (manifest.get("testbed") or {}).get("neighbour")
     for value in (manifest.get("testbed"), [platform.parameters for platform in run.manifest.platforms], experiment):
         names |= _names_in(value)
-    for interfaces in (beside or {}).values():
+    for interfaces in (neighbour or {}).values():
         names |= _names_in(interfaces, _NICS)
     for host in _hosts_of(run.manifest):
         if host.startswith(_ON_A_HOST):

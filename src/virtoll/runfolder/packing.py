@@ -159,8 +159,8 @@ def _write(folder: Path, listed: Pack, output: Path) -> None:
     import zstandard
 
     seconds = created_ns(folder) // 10**9
-    with under_way(output.parent, f".{output.name}{UNDER_WAY}") as beside:
-        whole = beside / "packed"
+    with under_way(output.parent, f".{output.name}{UNDER_WAY}") as draft:
+        whole = draft / "packed"
         with whole.open("xb") as file:
             compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
             with (

@@ -38,10 +38,10 @@ from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
+from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.overhead import OverheadEffect, OverheadUse, overhead_effects, overhead_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
-from virtoll.stats.routers_beside import RouterBeside, routers_beside
 from virtoll.stats.run_data import (
     RunData,
     first_blocks,
@@ -213,7 +213,7 @@ class Analysis:
     def isolation(self) -> Isolation:
         """What guests beside the measured one do to it."""
         return isolation(
-            self.data.beside,
+            self.data.with_neighbours,
             self.tasks,
             self.observations,
             platforms=self.platforms,
@@ -227,9 +227,9 @@ class Analysis:
         )
 
     @cached_property
-    def routers_beside(self) -> tuple[RouterBeside, ...]:
+    def neighbour_routers(self) -> tuple[NeighbourRouter, ...]:
         """Routers beside other guests, as Schlosser et al. 2011 print them."""
-        return routers_beside(self.isolation, self.data.beside, self.platforms)
+        return neighbour_routers(self.isolation, self.data.with_neighbours, self.platforms)
 
     @cached_property
     def at_once(self) -> AtOnce:
@@ -292,7 +292,7 @@ class Analysis:
     @cached_property
     def over_parameters(self) -> tuple[OverParameter, ...]:
         """Values over a parameter of their workload."""
-        cpus = cpu_cells(self.tasks, [*self.data.trials, *self.data.beside])
+        cpus = cpu_cells(self.tasks, [*self.data.trials, *self.data.with_neighbours])
         alone = {(platform, task, ALONE): cell for (platform, task), cell in self.cells.items()}
         return over_parameters(
             [*printed_tasks(self.tasks), *cpus.tasks],

@@ -228,7 +228,7 @@ def between_runs(
 
     beyond = [pair for pair in pairs if by == "values" or first.baseline not in (pair.first, pair.second)]
     gaps = _gaps(first, second)
-    decided, beside = _decide_families(untested(beyond, logs, hosts), untested(controls, logs, hosts), rules, gaps)
+    decided, of_control = _decide_families(untested(beyond, logs, hosts), untested(controls, logs, hosts), rules, gaps)
     bare, _ = _decide_families(untested(hosts, _log_values, ()), [], rules, gaps)
     return Between(
         first=first,
@@ -237,7 +237,7 @@ def between_runs(
         by=by,
         pairs=tuple(pairs),
         comparisons=bounded(pairs, decided),
-        control=bounded(controls, beside),
+        control=bounded(controls, of_control),
         host=bounded(hosts, bare),
         level=rules.level,
     )
@@ -437,7 +437,7 @@ def _decide_families(
     for primary in (True, False):
         family = [entry for entry in entries if entry[1].comparison.task.metric.primary is primary]
         decided |= _decide(family, rules, gaps)
-    verdicts = [decided[beside, entry.comparison.platform, entry.comparison.task] for beside, entry in entries]
+    verdicts = [decided[of_control, entry.comparison.platform, entry.comparison.task] for of_control, entry in entries]
     return verdicts[: len(compared)], verdicts[len(compared) :]
 
 
@@ -446,23 +446,23 @@ def _decide(
 ) -> dict[tuple[bool, str, Task], Comparison]:
     """The verdicts of one family and of the A/A control (True) beside it."""
     decided = {}
-    for beside, unpaired in family:
-        decided[beside, unpaired.comparison.platform, unpaired.comparison.task] = unpaired.comparison
-    tested = [(beside, unpaired) for beside, unpaired in family if unpaired.testable]
+    for of_control, unpaired in family:
+        decided[of_control, unpaired.comparison.platform, unpaired.comparison.task] = unpaired.comparison
+    tested = [(of_control, unpaired) for of_control, unpaired in family if unpaired.testable]
     if not tested:
         return decided
     tasks = places(unpaired.comparison.task for _, unpaired in tested)
-    columns = places((beside, unpaired.comparison.platform) for beside, unpaired in tested)
+    columns = places((of_control, unpaired.comparison.platform) for of_control, unpaired in tested)
     logs = _log_tables(tested, tasks, columns)
     apart = np.array([gaps.get(task.key, 0.0) for task in tasks])
-    judged = judge_two(*logs, rules, np.array([beside for beside, _ in columns]), apart)
-    sizes = Counter(beside for beside, _ in tested)
-    for beside, unpaired in tested:
-        key = beside, unpaired.comparison.platform, unpaired.comparison.task
-        level = rules.alarm_level if beside else rules.level
-        place = tasks[key[2]], columns[beside, key[1]]
+    judged = judge_two(*logs, rules, np.array([of_control for of_control, _ in columns]), apart)
+    sizes = Counter(of_control for of_control, _ in tested)
+    for of_control, unpaired in tested:
+        key = of_control, unpaired.comparison.platform, unpaired.comparison.task
+        level = rules.alarm_level if of_control else rules.level
+        place = tasks[key[2]], columns[of_control, key[1]]
         ruled = replace(rules, level=level)
-        decided[key] = told_by(unpaired.comparison, judged, place, ruled, sizes[beside], key[2].key in gaps)
+        decided[key] = told_by(unpaired.comparison, judged, place, ruled, sizes[of_control], key[2].key in gaps)
     return decided
 
 
@@ -473,8 +473,8 @@ def _log_tables(
     blocks = places(block for _, unpaired in tested for block in (*unpaired.first, *unpaired.second))
     first = np.full((len(tasks), len(columns), len(blocks)), np.nan)
     second = np.full_like(first, np.nan)
-    for beside, unpaired in tested:
-        row, column = tasks[unpaired.comparison.task], columns[beside, unpaired.comparison.platform]
+    for of_control, unpaired in tested:
+        row, column = tasks[unpaired.comparison.task], columns[of_control, unpaired.comparison.platform]
         for block, value in unpaired.first.items():
             first[row, column, blocks[block]] = value
         for block, value in unpaired.second.items():

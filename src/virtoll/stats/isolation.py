@@ -97,7 +97,7 @@ class Isolation:
 
 
 def isolation(
-    beside: Sequence[TrialRecord],
+    with_neighbours: Sequence[TrialRecord],
     tasks: Sequence[Task],
     alone: Sequence[Observation],
     *,
@@ -116,14 +116,14 @@ def isolation(
     `elsewhere`, `bounds`: which rates, also of the guest alone, say less than they seem to (`bounds.py`).
     `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
     """
-    conditions = {trial.condition.label: trial.condition for trial in beside if trial.condition is not None}
+    conditions = {trial.condition.label: trial.condition for trial in with_neighbours if trial.condition is not None}
     if not conditions:
         return Isolation()
     named = list(dict.fromkeys(label for label in (*labels, *conditions) if label in conditions))
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
-    values, gaps = observations_of(compared, beside)
-    groups = _groups([value for value in alone if value.task in compared], values, beside)
-    missing = why_missing(beside, lambda trial: trial.condition and trial.condition.label)
+    values, gaps = observations_of(compared, with_neighbours)
+    groups = _groups([value for value in alone if value.task in compared], values, with_neighbours)
+    missing = why_missing(with_neighbours, lambda trial: trial.condition and trial.condition.label)
     comparisons: list[Comparison] = []
     control: list[Comparison] = []
     for platform, task in itertools.product(platforms, compared):
@@ -134,7 +134,7 @@ def isolation(
             entries = groups.get((platform, task, label), [])
             under = compare(task, platform, entries, base, why, caveats.get(platform))
             comparisons.append(replace(under, condition=label, against=ALONE_WORDS))
-    comparisons = _without_sender_bound(comparisons, _bound_by_sender(beside, compared, named, apart))
+    comparisons = _without_sender_bound(comparisons, _bound_by_sender(with_neighbours, compared, named, apart))
     comparisons = without_unpinned(comparisons, elsewhere, None)
     control = without_unpinned(control, elsewhere, None)
     comparisons, control = decide_families(comparisons, control, rules, states)
@@ -145,15 +145,17 @@ def isolation(
         comparisons=tuple(comparisons),
         control=tuple(control),
         cells=cells,
-        uses=_uses(beside, compared, platforms, named, apart),
+        uses=_uses(with_neighbours, compared, platforms, named, apart),
         observations=values,
         gaps=gaps,
     )
 
 
-def _groups(alone: Iterable[Observation], values: Iterable[Observation], beside: Sequence[TrialRecord]) -> Groups:
+def _groups(
+    alone: Iterable[Observation], values: Iterable[Observation], with_neighbours: Sequence[TrialRecord]
+) -> Groups:
     """The values beside others, and then those alone."""
-    label_of = {trial.trial: trial.condition.label for trial in beside if trial.condition is not None}
+    label_of = {trial.trial: trial.condition.label for trial in with_neighbours if trial.condition is not None}
     groups: Groups = {}
     for observation in values:
         key = observation.platform, observation.task, label_of[observation.trial]
@@ -164,13 +166,13 @@ def _groups(alone: Iterable[Observation], values: Iterable[Observation], beside:
 
 
 def _bound_by_sender(
-    beside: Sequence[TrialRecord], tasks: Sequence[Task], labels: Sequence[str], apart: Collection[str]
+    with_neighbours: Sequence[TrialRecord], tasks: Sequence[Task], labels: Sequence[str], apart: Collection[str]
 ) -> set[_Sweep]:
     """Each sweep that lost nothing: its largest rate may be the sender's."""
     senders = {task.parameters for task in tasks if task.metric.source == "points" and not task.is_forwarding_rate}
     bound = set[_Sweep]()
     for label in labels:
-        trials = [trial for trial in beside if trial.condition is not None and trial.condition.label == label]
+        trials = [trial for trial in with_neighbours if trial.condition is not None and trial.condition.label == label]
         for curve in curves(point_values(trials), apart, senders):
             if curve.lossless:
                 bound.add((curve.platform, curve.parameters, label))
@@ -213,7 +215,7 @@ def _middle_and_ends(alone: Sequence[Observation]) -> tuple[list[Observation], l
 
 
 def _uses(
-    beside: Sequence[TrialRecord],
+    with_neighbours: Sequence[TrialRecord],
     tasks: Sequence[Task],
     platforms: Sequence[str],
     labels: Sequence[str],
@@ -223,7 +225,7 @@ def _uses(
     victims = {(task.workload, task.parameters): task for task in reversed(tasks)}
     groups: dict[tuple[str, Task, str, str], list[NeighbourRecord]] = {}
     trials: dict[tuple[str, Task, str, str], set[int]] = {}
-    for trial in beside:
+    for trial in with_neighbours:
         task = victims.get((trial.workload, canonical(trial.parameters)))
         if trial.status != "ok" or trial.condition is None or task is None:
             continue

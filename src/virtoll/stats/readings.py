@@ -141,7 +141,7 @@ def _points(analysis: Analysis, reading: Reading, attributes: AttributesOf) -> I
         points = trial.points if task.metric.source == "points" else ()
         return _read(points or (), reading, apart=trial.platform in apart)
 
-    trials = (*analysis.data.trials, *analysis.data.beside)
+    trials = (*analysis.data.trials, *analysis.data.with_neighbours)
     for (platform, task, under), rounds in _rounds_of(analysis, trials, read).items():
         unit = task.metric.unit if reading is Reading.FLAT_OUT else SHARE
         untold = "" if reading is Reading.LEAST_SHARE else _not_overloaded(analysis, platform, task)
@@ -215,7 +215,7 @@ def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
         points = [neighbour.traffic for neighbour in trial.neighbours if neighbour.traffic is not None]
         return _delivered(points, apart=trial.platform in apart)
 
-    for (platform, task, under), rounds in _rounds_of(analysis, analysis.data.beside, read).items():
+    for (platform, task, under), rounds in _rounds_of(analysis, analysis.data.with_neighbours, read).items():
         yield Cell(platform, task, under, attributes(task, under), rounds, SHARE)
 
 

@@ -34,7 +34,7 @@ class RunData:
     consolidation: tuple[ConsolidationRecord, ...] = ()
     warm_ups: tuple[TrialRecord, ...] = ()
     looks: tuple[LookRecord, ...] = ()
-    beside: tuple[TrialRecord, ...] = ()
+    with_neighbours: tuple[TrialRecord, ...] = ()
     at_once: tuple[TrialRecord, ...] = ()
     groups: tuple[GroupRecord, ...] = ()
     observed: tuple[ObservedTrial, ...] = ()
@@ -42,7 +42,7 @@ class RunData:
     @property
     def every_trial(self) -> tuple[TrialRecord, ...]:
         """The trials alone, then those beside other guests and those of several at once."""
-        return (*self.trials, *self.beside, *self.at_once)
+        return (*self.trials, *self.with_neighbours, *self.at_once)
 
 
 def platforms_of(data: RunData) -> tuple[str, ...]:

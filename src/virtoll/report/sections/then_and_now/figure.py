@@ -64,8 +64,8 @@ class _Look:
 def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
     """One figure for each paper of which at least two numbers have a share and something beside it."""
     figures = {}
-    for name in dict.fromkeys(row.study.name for row in source.beside.rows):
-        rows = source.beside.of(name)
+    for name in dict.fromkeys(row.study.name for row in source.then_and_now.rows):
+        rows = source.then_and_now.of(name)
         groups = groups_of(rows)
         if groups:
             study = rows[0].study
@@ -227,13 +227,13 @@ def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
 
 
 def of_run(
-    beside: Sequence[PublishedAnswer], platforms: Sequence[str], blocks: str
+    then_and_now: Sequence[PublishedAnswer], platforms: Sequence[str], blocks: str
 ) -> tuple[partial[Specification], str] | None:
     """What draws one run's rows at a width, and its caption; None if there are too few."""
-    groups = groups_of(beside)
+    groups = groups_of(then_and_now)
     if not groups:
         return None
-    return partial(draw, groups, platforms), caption(beside[0].study, groups, len(beside), blocks)
+    return partial(draw, groups, platforms), caption(then_and_now[0].study, groups, len(then_and_now), blocks)
 
 
 def _caption(analysis: Analysis, study: Study, groups: Sequence[Group], all_rows: int) -> str:

@@ -46,20 +46,20 @@ class PaperView:
 
 def then_and_now_values(source: ReportInput) -> dict[str, Any] | None:
     """What the template prints; None if nothing of any paper was measured and the experiment names none."""
-    beside, manifest = source.beside, source.analysis.data.manifest
-    if not beside.rows and beside.study is None:
+    then_and_now, manifest = source.then_and_now, source.analysis.data.manifest
+    if not then_and_now.rows and then_and_now.study is None:
         return None
-    studies = {row.study.name: row.study for row in beside.rows}
-    if beside.study is not None:
-        studies = {beside.study.name: beside.study, **studies}
-    forwards = any(pair[0].workload == "forward" for row in beside.rows for pair in row.question.then.values)
+    studies = {row.study.name: row.study for row in then_and_now.rows}
+    if then_and_now.study is not None:
+        studies = {then_and_now.study.name: then_and_now.study, **studies}
+    forwards = any(pair[0].workload == "forward" for row in then_and_now.rows for pair in row.question.then.values)
     return {
-        "papers": [_paper(study, beside.of(name)) for name, study in studies.items()],
+        "papers": [_paper(study, then_and_now.of(name)) for name, study in studies.items()],
         "here": words.with_commas(*map(manifest.host.get, ("cpu_model", "kernel", "os"))),
         "virtual": manifest.testbed is None and forwards,
-        "named": beside.study,
-        "missing": sorted(beside.untold.items(), key=lambda item: -item[1]),
-        "other": list(_other_rows(beside.study.values if beside.study is not None else ())),
+        "named": then_and_now.study,
+        "missing": sorted(then_and_now.untold.items(), key=lambda item: -item[1]),
+        "other": list(_other_rows(then_and_now.study.values if then_and_now.study is not None else ())),
     }
 
 
@@ -92,12 +92,12 @@ def _paper(study: Study, rows: Sequence[PublishedAnswer]) -> PaperView:
     sources: dict[str, list[PublishedView]] = {}
     for row in rows:
         views = sources.setdefault(row.question.source, [])
-        views.append(beside_view(row, known=any(place(row) == view.name for view in views)))
+        views.append(published_view(row, known=any(place(row) == view.name for view in views)))
     how = dict.fromkeys(f"{row.question.source}: {row.question.how}" for row in rows if row.question.how)
     return PaperView(study, tuple((source, tuple(views)) for source, views in sources.items()), tuple(how))
 
 
-def beside_view(row: PublishedAnswer, *, known: bool) -> PublishedView:
+def published_view(row: PublishedAnswer, *, known: bool) -> PublishedView:
     """A question with its answers as text; `known`: the version of the paper's platform stands in a row above."""
     question = row.question
     printed = [printed_words(value, base) for value, base in question.then.values]

@@ -20,7 +20,7 @@ from virtoll.stats.values import Task, forwarded_rate, offered_rate
 
 
 @dataclass(frozen=True)
-class RouterBeside:
+class NeighbourRouter:
     """One platform's router under one condition, over the blocks that have it both alone and so.
 
     `alone`, `beside`: the most that it forwards, Mbit/s. `change`: the mean of the blocks' `beside / alone - 1`.
@@ -34,26 +34,28 @@ class RouterBeside:
     condition: Condition
     blocks: int
     alone: Estimate
-    beside: Estimate
+    with_neighbours: Estimate
     change: Estimate
     into_other: Estimate | None
     out_of_other: Estimate | None
     caveat: str | None
 
 
-def routers_beside(
-    isolation: Isolation, beside: Sequence[TrialRecord], platforms: Sequence[str]
-) -> tuple[RouterBeside, ...]:
+def neighbour_routers(
+    isolation: Isolation, with_neighbours: Sequence[TrialRecord], platforms: Sequence[str]
+) -> tuple[NeighbourRouter, ...]:
     """By condition as the experiment names them, then by frames as their tasks come, then by platform."""
     tasks = dict.fromkeys(comparison.task for comparison in isolation.comparisons)
     rates = [task for task in tasks if task.metric.source == "points" and task.is_forwarding_rate]
     cells = itertools.product(isolation.conditions, rates, platforms)
-    return tuple(known(_row(isolation, beside, platform, task, condition) for condition, task, platform in cells))
+    return tuple(
+        known(_row(isolation, with_neighbours, platform, task, condition) for condition, task, platform in cells)
+    )
 
 
 def _row(
-    isolation: Isolation, beside: Sequence[TrialRecord], platform: str, task: Task, condition: Condition
-) -> RouterBeside | None:
+    isolation: Isolation, with_neighbours: Sequence[TrialRecord], platform: str, task: Task, condition: Condition
+) -> NeighbourRouter | None:
     comparison = isolation.comparison(platform, task, condition.label)
     shape = task.shape
     if comparison is None or shape is None:
@@ -63,7 +65,9 @@ def _row(
     blocks = sorted(alone.keys() & under.keys())
     if not blocks:
         return None
-    measured = [trial for trial in beside if trial.status == "ok" and trial.platform == platform and task.is_of(trial)]
+    measured = [
+        trial for trial in with_neighbours if trial.status == "ok" and trial.platform == platform and task.is_of(trial)
+    ]
     points = [
         (trial.block, neighbour.traffic)
         for trial in measured
@@ -71,14 +75,14 @@ def _row(
         for neighbour in trial.neighbours
         if neighbour.traffic is not None
     ]
-    return RouterBeside(
+    return NeighbourRouter(
         platform,
         task,
         shape,
         condition,
         len(blocks),
         alone=student([alone[block] for block in blocks]),
-        beside=student([under[block] for block in blocks]),
+        with_neighbours=student([under[block] for block in blocks]),
         change=student([under[block] / alone[block] - 1 for block in blocks]),
         into_other=_of_points(points, offered_rate),
         out_of_other=_of_points(points, forwarded_rate),

@@ -78,7 +78,7 @@ def load_of(part: Part, known: Known) -> str:
     return STANDS_FOR.get(known.workloads[name].resource, "heavy")
 
 
-def beside_of(
+def with_neighbours_of(
     analysis: Analysis, ratios: Ratios, parts: Sequence[Part], known: Known, platforms: Sequence[str]
 ) -> tuple[WithNeighbours, ...]:
     """For each platform and part of several what it does beside the others; nothing for a need of one part."""
@@ -95,14 +95,14 @@ def beside_of(
             rows.append(WithNeighbours(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
             continue
         findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
-        needed = _needed_beside(part, parts)
+        needed = _needed_with_neighbours(part, parts)
         answer, reason = _answer(part, findings, _too_little(analysis, platform_demands, needed))
         factors = tuple(_factor(analysis, demand) for demand in _conditions(platform_demands))
         rows.append(WithNeighbours(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
     return tuple(rows)
 
 
-def _needed_beside(part: Part, parts: Sequence[Part]) -> float:
+def _needed_with_neighbours(part: Part, parts: Sequence[Part]) -> float:
     """The highest rate that a router of the other parts must forward; 0 without one."""
     return max((other.rate for other in parts if other is not part and isinstance(other, RouterNeed)), default=0.0)
 
@@ -176,12 +176,12 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str])
     """Beside the load that stands for all others; of several loads at once no run knows."""
     if len(loads) > 1:
         return f"no experiment has guests of several loads ({', '.join(loads)}) beside one at once"
-    beside = {"neighbour_load": loads[0]}
+    neighbours = {"neighbour_load": loads[0]}
     if isinstance(part, RouterNeed):
-        return asked_of_router(analysis, ratios, part, beside)
+        return asked_of_router(analysis, ratios, part, neighbours)
     reason = ""
     for workload, bounds in part.asked.items():
-        demands, why = checks_of_figures(ratios, workload, bounds, {**part.where, **beside})
+        demands, why = checks_of_figures(ratios, workload, bounds, {**part.where, **neighbours})
         if demands:
             return demands
         reason = reason or why
