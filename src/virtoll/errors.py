@@ -102,8 +102,8 @@ def installation() -> Installation:
     """How this package was installed: a clone is around it, or the metadata beside it says who installed it."""
     if clone_folder() is not None:
         return "clone"
-    beside = Path(__file__).resolve().parents[1].glob("virtoll-*.dist-info/INSTALLER")
-    by = {file.read_text(encoding="utf-8").strip() for file in beside}
+    installers = Path(__file__).resolve().parents[1].glob("virtoll-*.dist-info/INSTALLER")
+    by = {file.read_text(encoding="utf-8").strip() for file in installers}
     return "deb" if DEB_INSTALLER in by else "wheel"
 
 

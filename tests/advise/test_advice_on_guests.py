@@ -138,11 +138,11 @@ def side_by_side(database: float, beside_forwarding: float, forwarded_beside: fl
     def served(p99_ns: float, under: Condition | None) -> Made:
         figures = {"transactions_per_second": 100.0, "latency_average": 1e6, "latency_p95": 1e6, "latency_p99": p99_ns}
         forwarded = (3e5, forwarded_beside) if under == FORWARDING else None
-        return Made("netns", "mariadb-oltp", {}, 1e9, figures, beside=under, neighbour=forwarded)
+        return Made("netns", "mariadb-oltp", {}, 1e9, figures, condition=under, neighbour=forwarded)
 
     def routed(rate: float, under: Condition | None) -> Made:
         forwarded = (3e5, forwarded_beside) if under == FORWARDING else None
-        return Made("netns", "forward", {"frame_size_bytes": 64}, rate, beside=under, neighbour=forwarded)
+        return Made("netns", "forward", {"frame_size_bytes": 64}, rate, condition=under, neighbour=forwarded)
 
     unders: Sequence[Condition | None] = (None, HEAVY, FORWARDING)
     databases = [served(beside_forwarding if under == FORWARDING else database, under) for under in unders]
@@ -153,7 +153,7 @@ def test_parts_are_met_side_by_side_beside_what_stands_for_the_others() -> None:
     run = made_up_run({"native": {}, "netns": {}}, side_by_side(5e6, 9e6), blocks=6)
     advice = advice_of(run, "router 64B 200kpps + oltp p99<20ms")
     assert told(advice) == {"netns": MEETS, "native": NONE}
-    router, database = of(advice, "netns").beside
+    router, database = of(advice, "netns").with_neighbours
     assert (router.loads, database.loads) == (("heavy",), ("forward",))
     (factor,) = database.factors
     assert factor.share == pytest.approx(5 / 9, rel=0.05)
@@ -163,7 +163,7 @@ def test_parts_are_met_side_by_side_beside_what_stands_for_the_others() -> None:
     idler = made_up_run({"native": {}, "netns": {}}, side_by_side(5e6, 9e6, 1e5), blocks=6)
     advice = advice_of(idler, "router 64B 200kpps + oltp p99<20ms")
     assert told(advice)["netns"] is OPEN
-    _, database = of(advice, "netns").beside
+    _, database = of(advice, "netns").with_neighbours
     assert_facts(database.reason, "100000 frames/s")
 
 
@@ -171,7 +171,7 @@ def test_a_load_that_is_too_heavy_never_fails_a_part() -> None:
     run = made_up_run({"native": {}, "netns": {}}, side_by_side(5e6, 50e6), blocks=6)
     advice = advice_of(run, "router 64B 200kpps + oltp p99<20ms")
     assert told(advice)["netns"] is OPEN
-    _, database = of(advice, "netns").beside
+    _, database = of(advice, "netns").with_neighbours
     assert_facts(database.reason, "load", "more")
     alone_too_slow = advice_of(run, "router 64B 200kpps + oltp p99<2ms")
     assert told(alone_too_slow)["netns"] is FAILS, "what a guest cannot alone it cannot beside others"
@@ -194,6 +194,6 @@ def test_parts_measured_alone_have_the_experiment_of_neighbours() -> None:
 def test_three_parts_of_three_loads_cannot_be_told_by_one_experiment() -> None:
     run = made_up_run(HOSTS, routers({"native": 1e6}))
     advice = advice_of(run, "router 64B 200kpps + oltp p99<20ms + memory copy>1GB/s")
-    assert_facts(of(advice, "native").beside[0].reason, "no experiment", "several loads")
+    assert_facts(of(advice, "native").with_neighbours[0].reason, "no experiment", "several loads")
     assert any(one.note for one in advice.missing)
     checked(advice)

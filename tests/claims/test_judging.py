@@ -334,7 +334,7 @@ def test_a_guest_next_to_a_load_is_compared_with_the_guest_alone() -> None:
     heavy, idle = Condition("heavy"), Condition("idle")
     measured = [Made("native", "povray", {}, value=1e9)]
     for condition, seconds in ((None, 1.0), (idle, 1.01), (heavy, 1.7)):
-        measured.append(Made("runc", "povray", {}, value=seconds * 1e9, beside=condition))
+        measured.append(Made("runc", "povray", {}, value=seconds * 1e9, condition=condition))
     analysis = analyse(made_up_run({"native": {}, "runc": {}}, measured))
     test = (
         "{says: renders, workload: povray, where: {neighbour_load: heavy}, "

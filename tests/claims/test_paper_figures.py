@@ -175,7 +175,7 @@ def test_a_neighbour_of_other_cpus_stands_in_a_panel_of_its_own() -> None:
     made = [Made("native", "forward", {"frame_size_bytes": 68}, value=1e6)]
     made += [Made("uml", "forward", {"frame_size_bytes": 68}, value=5e5)]
     made += [
-        Made("uml", "forward", {"frame_size_bytes": 68}, value=5e5 * share, beside=one)
+        Made("uml", "forward", {"frame_size_bytes": 68}, value=5e5 * share, condition=one)
         for one, share in ((shared, 0.4), (apart, 0.9))
     ]
     part, marks = measured(figure("schlosser2011", "table", "1"), run(made, calibrated_rate=1e8))

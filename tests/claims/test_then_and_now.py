@@ -198,8 +198,8 @@ def test_a_change_next_to_a_busy_guest_is_of_the_guest_on_other_cpus() -> None:
     measured = [
         Made("native", "forward", SMALL, value=1e6),
         Made("kvm", "forward", SMALL, value=4e5),
-        Made("kvm", "forward", SMALL, value=3e5, beside=beside["apart"]),
-        Made("kvm", "forward", SMALL, value=1e5, beside=beside["shared"]),
+        Made("kvm", "forward", SMALL, value=3e5, condition=beside["apart"]),
+        Made("kvm", "forward", SMALL, value=1e5, condition=beside["shared"]),
     ]
     row = _beside(_run(PLATFORMS, measured), "kvm", "64 B", "heavy")
     assert row.question.then.low == pytest.approx(0.996)
@@ -215,7 +215,7 @@ def test_what_the_second_guest_forwards_is_a_share_of_what_it_was_offered() -> N
     measured = [
         Made("native", "forward", SMALL, value=1e6),
         Made("netns", "forward", SMALL, value=9e5),
-        Made("netns", "forward", SMALL, value=5e5, beside=forwarding, neighbour=(8e5, 6e5)),
+        Made("netns", "forward", SMALL, value=5e5, condition=forwarding, neighbour=(8e5, 6e5)),
     ]
     row = _beside(_run(platforms, measured), "openvz", "second guest", "95 %", "64 B")
     assert row.question.source == "Table 3"
@@ -230,8 +230,8 @@ def test_neighbours_of_a_database_and_of_a_rendering_are_two_guests() -> None:
     measured = [
         Made("native", "povray", value=1e9),
         Made("kvm", "povray", value=1e9),
-        Made("kvm", "povray", value=2e9, beside=busy),
-        Made("kvm", "povray", value=1.5e9, beside=one_busy),
+        Made("kvm", "povray", value=2e9, condition=busy),
+        Made("kvm", "povray", value=1.5e9, condition=one_busy),
     ]
     found = _run(PLATFORMS, measured)
     alone, beside = found.rows

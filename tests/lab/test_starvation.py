@@ -21,7 +21,16 @@ INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 PROGRAMS = 4
-BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.nice(-20); print(flush=True)\nwhile True: pass"
+BUSY = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.nice(-20)
+if os.path.exists("/proc/self/autogroup"):  # niceness counts within a session only
+    open("/proc/self/autogroup", "w").write("-20")
+print(flush=True)
+while True:
+    pass
+"""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +46,9 @@ def test_a_trial_whose_generator_has_no_cpu_is_no_result(live: Connected) -> Non
     workload = Forward(ForwardParameters(sweep="from-flat-out", point_milliseconds=100, cpu_milliseconds=0))
     with ExitStack() as ended:
         for _ in range(PROGRAMS):
-            program = subprocess.Popen([sys.executable, "-I", "-c", BUSY, str(cpu)], stdout=subprocess.PIPE)
+            program = subprocess.Popen(
+                [sys.executable, "-I", "-c", BUSY, str(cpu)], stdout=subprocess.PIPE, start_new_session=True
+            )
             ended.enter_context(program)
             ended.callback(program.kill)
             assert program.stdout is not None

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from tests.support.experiments import FEW_POINTS, fake
 from tests.support.facts import assert_facts
-from tests.support.model_runs import run, run_beside
+from tests.support.model_runs import run, run_with_neighbours
 
 from virtoll.report.build import build_report, load
 from virtoll.report.sections.isolation.page import control_line, isolation_terminal
@@ -26,7 +26,7 @@ JOB_AND_FORWARD = [*JOB, FEW_POINTS]
 
 def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> None:
     """Half as much again for each loaded guest beside it; nothing by an idle one; alone against alone is alike."""
-    folder = run_beside(
+    folder = run_with_neighbours(
         tmp_path / "run",
         platforms=[fake("model", interference=0.5), fake("other")],
         neighbours=["idle", "light", {"load": "heavy", "guests": 2}],
@@ -55,7 +55,7 @@ def test_a_known_interference_is_found_and_its_absence_too(tmp_path: Path) -> No
 
 
 def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
-    folder = run_beside(
+    folder = run_with_neighbours(
         tmp_path / "run",
         platforms=[fake("model", interference=0.5)],
         neighbours=["idle", "heavy", {"load": "forward", "rate_share": [0.5, 0.95]}],
@@ -67,7 +67,7 @@ def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
             *JOB,
         ],
     )
-    rows = analyse(load(folder.path)).routers_beside
+    rows = analyse(load(folder.path)).neighbour_routers
     labels = [
         "idle guest, same CPUs",
         "heavy load, same CPUs",
@@ -78,7 +78,7 @@ def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
     for one in rows:
         assert one.blocks == 2
         assert one.change.value == pytest.approx(0.0 if one.condition.load == "idle" else -1 / 3, abs=0.02)
-        assert one.beside.value == pytest.approx(one.alone.value * (1 + one.change.value), rel=0.02)
+        assert one.with_neighbours.value == pytest.approx(one.alone.value * (1 + one.change.value), rel=0.02)
         assert (one.into_other is None) == (one.out_of_other is None) == (one.condition.load != "forward")
     build_report(folder.path)
     page = (folder.path / "report" / "index.html").read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def test_routers_beside_others_are_in_the_papers_form(tmp_path: Path) -> None:
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run of models with every kind of load, and its folder."""
     folder = tmp_path_factory.mktemp("neighbours") / "run"
-    run_beside(
+    run_with_neighbours(
         folder,
         platforms=[fake("model", interference=0.5), fake("other")],
         neighbours=["idle", "light", {"load": "forward", "rate_share": 0.95}],
@@ -116,7 +116,7 @@ def test_page_and_tables_have_the_matrix_and_every_load(reported: Path) -> None:
 
 
 def test_the_terminal_shows_the_matrix(tmp_path: Path) -> None:
-    folder = run_beside(tmp_path / "run", platforms=[fake("model", interference=0.5)])
+    folder = run_with_neighbours(tmp_path / "run", platforms=[fake("model", interference=0.5)])
     console = Console(width=100)
     with console.capture() as captured:
         console.print(*isolation_terminal(analyse(load(folder.path)), 100))

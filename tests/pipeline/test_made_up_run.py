@@ -97,7 +97,7 @@ def test_a_sweep_comes_to_its_value_and_collapses_on_request(sweep: dict[str, ob
     [
         ([Made("runc", "superpi")], ["runc", "platforms"]),
         ([Made("native", "superpi"), Made("native", "superpi")], ["native", "superpi", "twice"]),
-        ([Made("native", "superpi", beside=HEAVY)], ["native", "superpi", "alone"]),
+        ([Made("native", "superpi", condition=HEAVY)], ["native", "superpi", "alone"]),
         ([Made("native", "superpi", figures={"speed": 1.0})], ["native", "superpi", "metrics"]),
         ([Made("native", "superpi", flat_out=1.0)], ["flat_out"]),
         ([Made("native", "nginx", scale=ScalePoint(2, 1, 1 << 28))], ["nginx", "duration"]),

@@ -12,7 +12,7 @@ import pytest
 from tests.support import experiments
 from tests.support.experiments import fake, neighbours
 from tests.support.facts import Fact, assert_facts, missing_facts, refused
-from tests.support.model_runs import killed_run, measured, run_beside
+from tests.support.model_runs import killed_run, measured, run_with_neighbours
 
 from virtoll.errors import GuestCannot
 from virtoll.experiment.parse import parse_experiment
@@ -57,7 +57,7 @@ def test_a_load_of_the_disk_that_would_be_in_memory_is_no_load(
 
 def test_a_guest_beside_that_never_starts_is_tried_three_times_a_block(tmp_path: Path) -> None:
     """Like the measured one; the first of two is well, and is started anew each time."""
-    folder = run_beside(
+    folder = run_with_neighbours(
         tmp_path / "run",
         platforms=[fake("model"), fake("bad", failure="never-ready", failing_instance=2)],
         neighbours=[{"load": "light", "platform": "bad", "guests": 2}],
@@ -75,7 +75,7 @@ def test_a_guest_beside_that_never_starts_is_tried_three_times_a_block(tmp_path:
 
 
 def test_each_guest_beside_is_in_the_record_with_what_it_did(tmp_path: Path) -> None:
-    folder = run_beside(
+    folder = run_with_neighbours(
         tmp_path / "run",
         platforms=[fake("model"), fake("other")],
         neighbours=[
@@ -142,7 +142,7 @@ def test_a_guest_beside_that_fails_costs_its_own_trials_and_is_named(
     tmp_path: Path, failure: str, status: str, facts: list[Fact]
 ) -> None:
     """The measured guest is well: its other trials, and its own boot, go on."""
-    folder = run_beside(
+    folder = run_with_neighbours(
         tmp_path / "run",
         platforms=[fake("model"), fake("bad", failure=failure)],
         neighbours=["idle", {"load": "light", "platform": "bad"}],
@@ -165,7 +165,7 @@ def test_a_guest_beside_that_fails_costs_its_own_trials_and_is_named(
 
 def test_a_measured_guest_that_fails_leaves_no_load_behind(tmp_path: Path) -> None:
     """A load that went on would be in the next trial."""
-    folder = run_beside(
+    folder = run_with_neighbours(
         tmp_path / "run", platforms=[fake("model", failure="dies", dies_at_job=6, interference=9.0)], blocks=1, rounds=3
     )
     alone = [one for one in folder.latest_trials() if one.condition is None and one.status == "ok" and not one.warm_up]

@@ -60,7 +60,7 @@ def beside_and_at_once() -> Iterable[RunData]:
     heavy = Condition("heavy")
     platforms: dict[str, dict[str, Any]] = {"native": {}, "netns": {}}
     alone = [Made(one, "superpi", {}, 3e7) for one in platforms]
-    yield made_up_run(platforms, [*alone, Made("netns", "superpi", {}, 6e7, beside=heavy)], rounds=2)
+    yield made_up_run(platforms, [*alone, Made("netns", "superpi", {}, 6e7, condition=heavy)], rounds=2)
     points = [ScalePoint(number, 1, 2**28) for number in (1, 3)]
     yield made_up_run(platforms, [Made(one, "superpi", {}, 3e7, scale=at) for one in platforms for at in points])
     yield made_up_run(platforms, [Made(one, "forward", {"sources": 2}, 3e5) for one in platforms])

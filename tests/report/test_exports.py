@@ -112,7 +112,7 @@ def told_share(row: dict[str, str]) -> str:
 def isolated() -> Analysis:
     """Two platforms whose guests take twice as long beside a heavy load."""
     measured = [
-        Made(label, "superpi", value=value, beside=beside)
+        Made(label, "superpi", value=value, condition=beside)
         for label in ("native", "netns")
         for value, beside in ((1e9, None), (2e9, HEAVY))
     ]

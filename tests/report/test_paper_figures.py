@@ -20,7 +20,7 @@ def test_a_figure_is_as_wide_as_a_papers_columns(run: str, tmp_path: Path) -> No
     """By the file itself: its page, TrueType fonts (no Type 3), text of 6 points at least, lines and no picture."""
     analysis = analyse(run_data(RUNS[run]))
     widths = {}
-    for figure, spec in figures_of(ReportInput(analysis, beside=then_and_now(analysis))).items():
+    for figure, spec in figures_of(ReportInput(analysis, then_and_now=then_and_now(analysis))).items():
         if spec.why_not(analysis) is None:
             file = tmp_path / f"{figure}.pdf"
             drawing = render(figure, spec, analysis)

@@ -445,7 +445,7 @@ def test_what_should_be_equal_and_is_not_marks_the_comparison(tmp_path: Path) ->
 
 def test_then_and_now_is_drawn_with_the_papers_open_and_the_runs_filled(reports: Reports) -> None:
     analysis = reports("nested").analysis
-    figures = figures_of(ReportInput(analysis, beside=then_and_now(analysis)))
+    figures = figures_of(ReportInput(analysis, then_and_now=then_and_now(analysis)))
     (name,) = figures.keys() - figures_of(ReportInput(analysis)).keys()
     svg = html.unescape(drawn(reports("nested"))[name])
     shown = " ".join(re.findall(r"<(?:text|tspan)[^>]*>([^<]*)", svg))

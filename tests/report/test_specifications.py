@@ -27,7 +27,7 @@ from virtoll.runfolder.conditions import Condition
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import DIFFERENT, Verdict
 from virtoll.stats.intervals import student
-from virtoll.stats.routers_beside import RouterBeside
+from virtoll.stats.neighbour_routers import NeighbourRouter
 from virtoll.stats.scaling import Scaling, Step
 
 MARKED = "<b>xen</b> & more"
@@ -51,7 +51,7 @@ OF_GUESTS = frozenset({"guests", "consolidation"})
 def analysis() -> Analysis:
     """With guests side by side and beside others, which the synthetic run has not."""
     found = analyse(run_data(RUN))
-    return with_parts(found, scalings=scalings_of(found), routers_beside=routers_of(found))
+    return with_parts(found, scalings=scalings_of(found), neighbour_routers=routers_of(found))
 
 
 def scalings_of(found: Analysis) -> tuple[Scaling, ...]:
@@ -71,7 +71,7 @@ def scalings_of(found: Analysis) -> tuple[Scaling, ...]:
     return tuple(made)
 
 
-def routers_of(found: Analysis) -> tuple[RouterBeside, ...]:
+def routers_of(found: Analysis) -> tuple[NeighbourRouter, ...]:
     """Each platform beside two conditions, and beside one that forwards nothing."""
     task = next(task for task in found.tasks if task.metric.source == "points")
     shape = task.shape
@@ -79,14 +79,14 @@ def routers_of(found: Analysis) -> tuple[RouterBeside, ...]:
     conditions = [Condition("forward", rate_share=0.5), Condition("forward", rate_share=0.95), Condition("heavy")]
     change = student([-0.2, -0.25, -0.3])
     return tuple(
-        RouterBeside(
+        NeighbourRouter(
             platform,
             task,
             shape,
             condition,
             3,
             alone=student([100.0]),
-            beside=student([75.0]),
+            with_neighbours=student([75.0]),
             change=change if place else student([-0.5]),
             into_other=None,
             out_of_other=None,

@@ -84,7 +84,7 @@ def many(kind: str) -> RunData:
             continue
         made += [Made(label, "superpi", value=value), Made(label, "masr", value=value)]
         if kind == "neighbours":
-            made.append(Made(label, "superpi", value=1.5 * value, beside=BESIDE))
+            made.append(Made(label, "superpi", value=1.5 * value, condition=BESIDE))
     asked = {"thresholds": ["runc-*:superpi slowdown<1.5x"]} if kind == "alone" else {}
     baseline = None if kind == "no baseline" else "native"
     return made_up_run(platforms, made, baseline=baseline, blocks=4, experiment=asked)

@@ -101,7 +101,7 @@ def test_three_values_of_a_parameter_are_drawn_alone_and_beside_others() -> None
     (panel,) = analyse(made_up_run({"native": {}}, alone, blocks=2)).over_parameters
     assert (panel.parameter, panel.values, panel.condition) == ("digits", sizes, "alone")
     assert [curve.platform for curve in panel.curves] == ["native"]
-    others = [replace(one, beside=IDLE) for one in alone]
+    others = [replace(one, condition=IDLE) for one in alone]
     panels = analyse(made_up_run({"native": {}}, [*alone, *others], blocks=2)).over_parameters
     assert [one.condition for one in panels] == ["alone", IDLE.label]
 
@@ -211,7 +211,7 @@ def test_the_instruments_use_is_of_all_trials_with_and_without_counters() -> Non
 def test_what_a_run_has_not_is_empty() -> None:
     plain = analyse(data())
     assert (plain.overhead, plain.overhead_uncounted, plain.overhead_effects) == (None, None, ())
-    assert (plain.host_cpu, plain.consolidations, plain.routers_beside) == ((), (), ())
+    assert (plain.host_cpu, plain.consolidations, plain.neighbour_routers) == ((), (), ())
     assert plain.across_hosts.hosts == ()
     assert (plain.searches, plain.over_parameters) == ((), ())
     assert plain.paper_method is None
@@ -273,7 +273,7 @@ def test_cpu_time_of_the_host_is_by_job_and_set_against_the_baselines() -> None:
 def beside() -> RunData:
     size = {"frame_size_bytes": 64}
     made = [
-        Made(label, workload, parameters, value=value * factor, beside=condition)
+        Made(label, workload, parameters, value=value * factor, condition=condition)
         for label in ("native", "netns")
         for workload, parameters, value in (("superpi", {}, 1e8), ("forward", size, 5e5))
         for condition, factor in ((None, 1.0), (IDLE, 2.0 if workload == "superpi" else 0.5))
@@ -283,7 +283,7 @@ def beside() -> RunData:
 
 def test_conditions_stand_in_the_experiments_order() -> None:
     first, second = Condition("heavy"), IDLE
-    made = [Made("native", "superpi", beside=condition) for condition in (None, second, first)]
+    made = [Made("native", "superpi", condition=condition) for condition in (None, second, first)]
     given = made_up_run({"native": {}}, made, blocks=2)
     for order in ([first, second], [second, first]):
         experiment = {**given.manifest.experiment, "conditions": [one.label for one in order]}
@@ -301,7 +301,7 @@ def test_guests_beside_and_at_once_are_judged_by_the_runs_own_rules() -> None:
     }
     assert {one.verdict for one in found.comparisons if one.share} == {Verdict.SLOWER}
     assert len(found.control) == 4
-    assert [(one.platform, one.condition) for one in analysis.routers_beside] == [("native", IDLE), ("netns", IDLE)]
+    assert [(one.platform, one.condition) for one in analysis.neighbour_routers] == [("native", IDLE), ("netns", IDLE)]
     never = replace(
         beside(),
         manifest=beside().manifest.replace(experiment={**beside().manifest.experiment, "looks": [[3, 1e-12]]}),
@@ -361,7 +361,7 @@ def test_cpu_time_of_a_frame_is_that_of_the_trial_less_the_calibrations() -> Non
 def test_with_two_states_of_the_host_nothing_below_a_factor_of_two_is_told(where: str) -> None:
     """One of three entries of the host's rounds takes half as long again; its guests take 1.6 times as long."""
     made = [
-        Made(label, "superpi", value=value, beside=condition)
+        Made(label, "superpi", value=value, condition=condition)
         for label, value in (("native", 1e8), ("netns", 1.6e8))
         for condition in ((None, IDLE) if where == "beside" else (None,))
     ]
@@ -371,7 +371,9 @@ def test_with_two_states_of_the_host_nothing_below_a_factor_of_two_is_told(where
         lambda one: one.replace(clock=clock(150_000_000 + one.trial * 10_000)) if one.trial in slow else one, given
     )
     if where == "beside":
-        given = replace(given, beside=tuple(one.replace(clock=clock(170_000_000)) for one in given.beside))
+        given = replace(
+            given, with_neighbours=tuple(one.replace(clock=clock(170_000_000)) for one in given.with_neighbours)
+        )
     if where == "at once":
         several = [
             Made(label, "superpi", value=value, scale=ScalePoint(2, 1, 128 << 20))
@@ -398,7 +400,7 @@ def test_what_is_told_beside_others_is_of_the_same_rates_as_alone() -> None:
     """A queue's refusals count as lost where the kernel's threads receive; the sender's core; a lower bound alone."""
     size = {"frame_size_bytes": 64}
     made = [
-        Made("netns", "forward", size, value=5e5, lossless=lossless, beside=condition)
+        Made("netns", "forward", size, value=5e5, lossless=lossless, condition=condition)
         for condition, lossless in ((None, False), (IDLE, True))
     ]
     given = made_up_run({"netns": {}}, made, baseline=None)
@@ -407,10 +409,10 @@ def test_what_is_told_beside_others_is_of_the_same_rates_as_alone() -> None:
         return {one.caveat for one in analyse(changed).isolation.comparisons if one.share is not None}
 
     assert caveats(given) == {SENDER_BOUND}
-    refused = replace(given, beside=tuple(map(as_much_refused, given.beside)))
+    refused = replace(given, with_neighbours=tuple(map(as_much_refused, given.with_neighbours)))
     assert caveats(refused) == {SENDER_BOUND}
     assert caveats(forwarded_by(refused, Forwarding((0,), "threaded NAPI", None))) == {None}
-    alone = made_up_run({"netns": {}}, [replace(one, lossless=one.beside is None) for one in made], baseline=None)
+    alone = made_up_run({"netns": {}}, [replace(one, lossless=one.condition is None) for one in made], baseline=None)
     verdicts = {one.verdict for one in analyse(alone).isolation.comparisons if one.share is not None}
     assert verdicts == {Verdict.UNKNOWN}
     plain = made_up_run({"netns": {}}, [replace(one, lossless=False) for one in made], baseline=None)

@@ -97,7 +97,7 @@ class ClaimCase:
     def run(self, platforms: Mapping[str, Mapping[str, Any]], **given: Any) -> RunData:
         """What analysis takes; `platforms`: those of the paper's table by label."""
         labels = ["native", *(one.platform for one in self.measured)]
-        labels += [one.beside.platform for one in self.measured if one.beside and one.beside.platform]
+        labels += [one.condition.platform for one in self.measured if one.condition and one.condition.platform]
         entries = {label: {**platforms[label], **self.changed.get(label, {})} for label in labels}
         given = {"calibrated_rate": self.generator, **given}
         run = made_up_run(entries, self.measured, **given)
@@ -107,7 +107,9 @@ class ClaimCase:
         return replace(
             run,
             trials=tuple((one, two)[one.block % 2] for one, two in zip(run.trials, other.trials, strict=True)),
-            beside=tuple((one, two)[one.block % 2] for one, two in zip(run.beside, other.beside, strict=True)),
+            with_neighbours=tuple(
+                (one, two)[one.block % 2] for one, two in zip(run.with_neighbours, other.with_neighbours, strict=True)
+            ),
         )
 
 

@@ -56,7 +56,7 @@ def condition(key: str) -> Mapping[str, Condition | None]:
         return {}
     count, _, name = key.rpartition("*")
     name, _, platform = name.partition("@")
-    return {"beside": CONDITIONS[name].replace(guests=int(count or 1), platform=platform or None)}
+    return {"condition": CONDITIONS[name].replace(guests=int(count or 1), platform=platform or None)}
 
 
 class Router(Word):
@@ -75,7 +75,7 @@ class Router(Word):
         plain = changed(Made(label, self.workload, self.parameters), {**self.by(key), **options})
         of_size = FrameShape(frame_size_bytes=plain.parameters["frame_size_bytes"]).frames_per_second
         through = None
-        if neighbour is not None and plain.beside is not None:
+        if neighbour is not None and plain.condition is not None:
             small = FrameShape(frame_size_bytes=68).frames_per_second
             through = small(neighbour[0]), small(neighbour[1])
         return replace(

@@ -84,7 +84,7 @@ class Inside(Word):
 
 def phase(key: str) -> Mapping[str, Condition | None]:
     """The guest alone, then beside two idle guests, two loaded ones."""
-    return {"beside": PHASES[int(key)]}
+    return {"condition": PHASES[int(key)]}
 
 
 def vcpus(key: str) -> Mapping[str, ScalePoint]:

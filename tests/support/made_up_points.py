@@ -80,16 +80,16 @@ def made_up_point(
     *,
     backend: str = GENERATOR,
     sink: str = SINK,
-    beside: dict[str, Any] | None = None,
+    condition: dict[str, Any] | None = None,
 ) -> Point:
     """One point whose books balance and whose rates are these, to the nanosecond of the last frame.
 
     `intended`: of each stream, frames/s; None: flat out. `beside`: what more the run folder stores of a point.
     """
-    beside = beside or {}
-    shared = bool(beside.get("shared_link", False) or beside.get("shared_cpus", False))
+    condition = condition or {}
+    shared = bool(condition.get("shared_link", False) or condition.get("shared_cpus", False))
     reply = made_up_reply(frame_size_bytes, duration_ns, intended, tuple(rates), Ends(backend, sink, shared))
-    return point_of(intended, duration_ns, reply, **beside)
+    return point_of(intended, duration_ns, reply, **condition)
 
 
 def point_of(rate: float | None, duration_ns: int, reply: TrafficReply, **more: Any) -> Point:

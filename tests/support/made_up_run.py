@@ -81,7 +81,7 @@ def made_up_run(
         manifest=parse_record(Manifest, manifest),
         state=State("complete", None),
         trials=tuple(one for one in trials if one.condition is None and one.scale is None),
-        beside=tuple(one for one in trials if one.condition is not None),
+        with_neighbours=tuple(one for one in trials if one.condition is not None),
         at_once=tuple(one for one in trials if one.scale is not None),
         groups=groups,
         boots=boots,
@@ -110,7 +110,7 @@ def _control(entries: Mapping[str, Mapping[str, Any]], baseline: str | None) -> 
 
 def _experiment(measured: Sequence[Made], blocks: int, rounds: int, seed: int) -> dict[str, Any]:
     """The experiment as a manifest has it."""
-    conditions = dict.fromkeys(one.beside.label for one in measured if one.beside is not None)
+    conditions = dict.fromkeys(one.condition.label for one in measured if one.condition is not None)
     points = dict.fromkeys(one.scale for one in measured if one.scale is not None)
     return {
         "name": "made-up",
@@ -139,10 +139,10 @@ def _refuse(measured: Sequence[Made], entries: Mapping[str, object], baseline: s
     seen: set[object] = set()
     if baseline is not None and baseline not in entries:
         raise ValueError(f"the baseline {baseline!r} is not among the platforms; add it, or give baseline None")
-    if len({one.scale is None for one in measured}) > 1 or any(one.scale and one.beside for one in measured):
+    if len({one.scale is None for one in measured}) > 1 or any(one.scale and one.condition for one in measured):
         raise ValueError("in a run with several guests at once all is measured so; make two runs")
     for one in measured:
-        key = (one.platform, *one.task, one.beside, one.scale)
+        key = (one.platform, *one.task, one.condition, one.scale)
         if key in seen:
             raise ValueError(f"{one.platform} has {one.workload} twice with the same parameters")
         seen.add(key)
@@ -150,7 +150,7 @@ def _refuse(measured: Sequence[Made], entries: Mapping[str, object], baseline: s
         if problem is not None:
             raise ValueError(f"{one.platform}, {one.workload}: {problem}")
     for one in measured:
-        if one.beside is not None and (one.platform, *one.task, None, None) not in seen:
+        if one.condition is not None and (one.platform, *one.task, None, None) not in seen:
             raise ValueError(f"{one.platform}, {one.workload}: there is nothing of the guest alone")
 
 
@@ -158,7 +158,7 @@ def _problem(one: Made, entries: Mapping[str, object], blocks: int) -> str | Non
     """What does not fit together in one of them."""
     made = {metric.name for metric in one.metrics[1:] if metric.source == "figures"} | {DURATION.name}
     unknown = [name for name in one.figures if name not in made or name == one.primary.name or one.streams]
-    labels = {one.platform, one.beside.platform if one.beside else None} - {None}
+    labels = {one.platform, one.condition.platform if one.condition else None} - {None}
     swept = isinstance(one.wanted, SweepParameters)
     if not labels <= entries.keys():
         return "its platform, or that of the guests beside it, is not among the platforms"
@@ -166,7 +166,7 @@ def _problem(one: Made, entries: Mapping[str, object], blocks: int) -> str | Non
         return f"{unknown[0]!r} is none of its further metrics that are made"
     if one.blocks is not None and one.blocks > blocks:
         return "it has more blocks than the run"
-    if one.neighbour is not None and one.beside is None:
+    if one.neighbour is not None and one.condition is None:
         return "a neighbour's frames need 'beside'"
     if one.flat_out is not None and (one.flat_out > one.value or one.lossless or not swept):
         return "flat_out is at most the value, and of a sweep that loses frames"
@@ -212,11 +212,11 @@ def _round(
     own: Sequence[Made], baseline: str | None, control: str | None, rounds: int, dice: random.Random
 ) -> list[Made]:
     """One round of one task: the host's entries around the others', or a guest alone around its conditions."""
-    alone = {one.platform: one for one in own if one.beside is None}
-    if any(one.beside is not None for one in own):
+    alone = {one.platform: one for one in own if one.condition is None}
+    if any(one.condition is not None for one in own):
         found: list[Made] = []
         for platform in _shuffled(dice, list(alone)):
-            conditions = [one for one in own if one.platform == platform and one.beside is not None]
+            conditions = [one for one in own if one.platform == platform and one.condition is not None]
             found += _around((alone[platform],), _shuffled(dice, conditions))
         return found
     if rounds == 1:

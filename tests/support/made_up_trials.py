@@ -54,7 +54,7 @@ class Made:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     value: float = 1e9
     figures: Mapping[str, float] = field(default_factory=dict)
-    beside: Condition | None = None
+    condition: Condition | None = None
     neighbour: tuple[float, float] | None = None
     scale: ScalePoint | None = None
     flat_out: float | None = None
@@ -121,7 +121,7 @@ class Planned:
     def slowness(self, guest: int = 0) -> float:
         """By which factor one of its guests is slower than its `Made` says: its own draw, whatever else the run has."""
         made, when = self.made, (self.block, self.round, self.entry, guest)
-        what = (self.seed, made.platform, *made.task, made.beside, made.scale, *when)
+        what = (self.seed, made.platform, *made.task, made.condition, made.scale, *when)
         return math.exp(random.Random(repr(what)).gauss(0, made.spread))
 
 
@@ -146,7 +146,7 @@ def trial_of(number: int, planned: Planned, started: int, *, limit: float, where
         (started, ended),
         **(_NOTHING if made.scale else did[0]),
         points=[one.to_json() for one in points] or None,
-        neighbours=[_neighbour(made, name, (started, ended)) for name in names[1:]] if made.beside else [],
+        neighbours=[_neighbour(made, name, (started, ended)) for name in names[1:]] if made.condition else [],
         members=[{"boot": name, "problem": None, **one} for name, one in members],
         **where,
     )
@@ -163,7 +163,7 @@ def entry_of(number: int, planned: Planned) -> dict[str, Any]:
         "platform": made.platform,
         "workload": made.workload,
         "parameters": made.recorded,
-        "condition": made.beside.to_json() if made.beside else None,
+        "condition": made.condition.to_json() if made.condition else None,
         "scale": made.scale.to_json() if made.scale else None,
     }
 
@@ -171,10 +171,10 @@ def entry_of(number: int, planned: Planned) -> dict[str, Any]:
 def boots_of(made: Made, block: int) -> list[str]:
     """The guests of a trial by the names of their starts: the measured one, then those with it or beside it."""
     label = made.platform
-    if made.beside is None:
+    if made.condition is None:
         more = made.scale.guests - 1 if made.scale else 0
     else:
-        label, more = made.beside.platform or label, made.beside.guests
+        label, more = made.condition.platform or label, made.condition.guests
     return [f"{made.platform}/{block}", *(f"{label}/{block}/{number + 2}" for number in range(more))]
 
 
@@ -208,13 +208,13 @@ def _points(made: Made, slowness: float, limit: float) -> list[Point]:
     backend, sink = used(parameters)
     if isinstance(wanted, TransmittersParameters):
         rate = wanted.rate_frames_per_second or None
-        beside = {
+        condition = {
             "shared_link": wanted.nic == "shared",
             "shared_cpus": wanted.transmitters > 1 and wanted.affinity != "apart",
         }
         path = Path(value, value, value, value, made.shares, lossless=True)
         size, length = wanted.frame_size_bytes, wanted.duration_ns
-        return [made_up_point(size, length, rate, path.rates(rate), backend=backend, sink=sink, beside=beside)]
+        return [made_up_point(size, length, rate, path.rates(rate), backend=backend, sink=sink, condition=condition)]
     if not isinstance(wanted, SweepParameters):
         return []
     listed = [rate * made.streams for rate in wanted.listed_rates if rate * made.streams >= value]
@@ -247,9 +247,9 @@ def _checked(trial: TrialRecord, planned: Planned) -> TrialRecord:
 def _neighbour(made: Made, name: str, window: tuple[int, int]) -> dict[str, Any]:
     """What one guest beside did: nothing, unless it forwards."""
     record: dict[str, Any] = {"boot": name, "platform": named(name)[0], "cpus": [0], "window": list(window)}
-    if made.neighbour is None or made.beside is None:
+    if made.neighbour is None or made.condition is None:
         return record
     offered, forwarded = made.neighbour
     point = made_up_point(_NEIGHBOUR_FRAME_BYTES, _NEIGHBOUR_NS, offered, [Rates(offered, forwarded)])
-    most = offered / made.beside.rate_share if made.beside.rate_share else None
+    most = offered / made.condition.rate_share if made.condition.rate_share else None
     return record | {"traffic": point.to_json(), "maximum_frames_per_second": most}

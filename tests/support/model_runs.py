@@ -60,7 +60,7 @@ def run(into: Path, progress: SilentProgress | None = None, **changed: Any) -> R
     return measured(experiments.parsed(**changed), into, progress)
 
 
-def run_beside(into: Path, **changed: Any) -> RunFolder:
+def run_with_neighbours(into: Path, **changed: Any) -> RunFolder:
     """``run`` with guests next to the measured one: one that is lightly loaded by default."""
     return run(into, **experiments.neighbours(**changed))
 

@@ -64,7 +64,7 @@ def _made(label: str, trial: Trial) -> Made:
         trial.workload.parameters.model_dump(mode="json", exclude_unset=True),
         1e4,
         {metric.name: 1e8 for metric in WORKLOADS[name].metrics[1:] if metric.source == "figures"},
-        beside=trial.condition,
+        condition=trial.condition,
         scale=trial.scale,
         neighbour=NEIGHBOURS if forwards else None,
     )

@@ -9,7 +9,7 @@ from tests.support.facts import assert_facts
 from tests.support.made_up_points import Rates, made_up_point
 
 from virtoll.runfolder.traffic_records import Cpu, Point
-from virtoll.workloads.starvation import cpu_share, retaken, starved, why_no_result
+from virtoll.workloads.starvation import RequireCpu, cpu_share, retaken, starved, why_no_result
 
 POINT_MS = 200
 MS = 1_000_000
@@ -80,10 +80,16 @@ def test_the_reason_says_what_the_instrument_had_and_needs() -> None:
     assert_facts(why_no_result([point((8, 192))]) or "", "4%", "95%", "CPU")
 
 
-def in_turn(*points: Point) -> Callable[[], Point]:
+def in_turn(*points: Point) -> Callable[[RequireCpu], Point]:
     """Measures these, one after the other."""
     following = iter(points)
-    return lambda: next(following)
+
+    def measure(require_cpu: RequireCpu) -> Point:
+        point = next(following)
+        require_cpu(point)
+        return point
+
+    return measure
 
 
 def test_a_point_with_its_cpu_is_measured_once() -> None:

@@ -6,12 +6,12 @@ else `missing` has the experiment that would tell. `advise` is all of it. `gate`
 """
 
 from virtoll.advise.advice import Advice, PlatformAdvice, advise
-from virtoll.advise.beside import Factor, WithNeighbours
 from virtoll.advise.guests import Guests
 from virtoll.advise.meets import Answer, Finding, Margin, Statement
 from virtoll.advise.missing import Missing
 from virtoll.advise.models import Fit
 from virtoll.advise.need import Figure, Known, KnownWorkload, parse_needs
+from virtoll.advise.neighbours import Factor, WithNeighbours
 
 __all__ = [
     "Advice",

@@ -6,12 +6,10 @@ all platforms and parts alone, those beside others, and those of each part's num
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.advise import missing
-from virtoll.advise.beside import WithNeighbours, beside_of
 from virtoll.advise.cores import asked_of_cores
 from virtoll.advise.frame_sizes import FORWARD, asked_of_sizes
 from virtoll.advise.guests import Guests, guests_of
@@ -19,15 +17,17 @@ from virtoll.advise.meets import (
     Answer,
     BoundCheck,
     Statement,
+    alarm_words,
+    answer_of,
+    checks_of_figures,
     family_of,
     finding,
-    measured,
-    of_all,
-    of_any,
+    of_platform,
     why_not_measured,
 )
 from virtoll.advise.missing import Missing
 from virtoll.advise.need import FigureNeed, Known, Part, RouterNeed
+from virtoll.advise.neighbours import WithNeighbours, with_neighbours_of
 from virtoll.advise.routers import SEARCH, asked_of_router
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.ratios import Ratios
@@ -40,15 +40,18 @@ class PlatformAdvice:
     platform: str
     answer: Answer
     alone: tuple[Statement, ...]
-    beside: tuple[WithNeighbours, ...]
+    with_neighbours: tuple[WithNeighbours, ...]
     guests: tuple[Guests, ...]
     caveat: str | None
 
     @property
     def times(self) -> float:
         """The least of its margins, by which platforms are ordered; 0 where there is none."""
-        tightest = [statement.tightest for statement in self.alone]
-        return min((verdict.margin.times if verdict and verdict.margin else 0.0 for verdict in tightest), default=0.0)
+        times = []
+        for statement in self.alone:
+            tightest = statement.tightest
+            times.append(tightest.margin.times if tightest and tightest.margin else 0.0)
+        return min(times, default=0.0)
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,13 @@ def advise(analysis: Analysis, parts: Sequence[Part], known: Known) -> Advice:
     control = analysis.data.manifest.control
     platforms = [platform for platform in analysis.platforms if platform != control]
     demands = {part: _asked(analysis, ratios, part) for part in parts}
-    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
-    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
-    beside = beside_of(analysis, ratios, parts, known, platforms)
+    family = family_of(ratios, demands.values())
+    with_neighbours = with_neighbours_of(analysis, ratios, parts, known, platforms)
     guests = {part: guests_of(analysis, ratios, part) for part in parts}
     advised = []
     for platform in platforms:
         alone = tuple(_statement(analysis, ratios, platform, part, demands[part], family) for part in parts)
-        together = tuple(statement for statement in beside if statement.platform == platform)
+        together = tuple(statement for statement in with_neighbours if statement.platform == platform)
         many = tuple(count for each in guests.values() for count in each if count.platform == platform)
         caveat = analysis.caveats.get(platform)
         advised.append(PlatformAdvice(platform, _whole(alone, together), alone, together, many, caveat))
@@ -102,10 +104,7 @@ def _cautions(analysis: Analysis, parts: Sequence[Part]) -> tuple[str, ...]:
     """The run's own, those of frames where a router is asked for, and what its A/A control finds."""
     of_frames = analysis.cautions if any(isinstance(part, RouterNeed) for part in parts) else ()
     lines = [f"{caution.caution.title}: {caution.concerns}" for caution in of_frames]
-    if analysis.alarms:
-        tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
-        lines.append(f"the A/A control differs from the baseline itself: {tasks}")
-    return tuple(lines)
+    return (*lines, *alarm_words(analysis))
 
 
 def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[BoundCheck] | str:
@@ -114,35 +113,28 @@ def _asked(analysis: Analysis, ratios: Ratios, part: Part) -> list[BoundCheck] |
         return asked_of_router(analysis, ratios, part)
     reason = ""
     for workload, bounds in part.asked.items():
-        cells = {bound: measured(ratios, workload, bound.figure.name, part.where) for bound in bounds}
-        demands = [
-            BoundCheck(bound.text, bound.limit, cell.lower_is_better, cell)
-            for bound, values in cells.items()
-            if not isinstance(values, str)
-            for cell in values
-        ]
+        demands, why = checks_of_figures(ratios, workload, dict.fromkeys(bounds), part.where)
         for other in (asked_of_cores, asked_of_sizes):
             demands = demands or [demand for bound in bounds for demand in other(ratios, part, workload, bound)]
         if demands:
             return demands
-        reason = reason or next((why for why in cells.values() if isinstance(why, str)), "")
+        reason = reason or why
     return reason
 
 
 def _statement(
     analysis: Analysis, ratios: Ratios, platform: str, part: Part, demands: list[BoundCheck] | str, family: int
 ) -> Statement:
-    known = [] if isinstance(demands, str) else demands
-    platform_demands = [demand for demand in known if demand.cell.platform == platform]
+    platform_demands = of_platform(demands, platform)
     if not platform_demands:
         workloads = (FORWARD, SEARCH) if isinstance(part, RouterNeed) else tuple(part.asked)
         reason = demands if isinstance(demands, str) else why_not_measured(analysis, platform, workloads)
         return Statement(platform, part.text, Answer.NOT_MEASURED, (), reason)
     findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
-    answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
-    if answer is Answer.MEETS and isinstance(part, FigureNeed) and _lacks(part, platform_demands):
-        return Statement(platform, part.text, Answer.OPEN, findings, _lacks(part, platform_demands))
-    return Statement(platform, part.text, answer, findings)
+    answer, lacks = answer_of(part, findings), ""
+    if answer is Answer.MEETS and isinstance(part, FigureNeed):
+        lacks = _lacks(part, platform_demands)
+    return Statement(platform, part.text, Answer.OPEN if lacks else answer, findings, lacks)
 
 
 def _lacks(part: FigureNeed, demands: Sequence[BoundCheck]) -> str:
@@ -153,12 +145,12 @@ def _lacks(part: FigureNeed, demands: Sequence[BoundCheck]) -> str:
     return f"nothing was measured of {', '.join(lacking)}" if lacking else ""
 
 
-def _whole(alone: Sequence[Statement], beside: Sequence[WithNeighbours]) -> Answer:
+def _whole(alone: Sequence[Statement], with_neighbours: Sequence[WithNeighbours]) -> Answer:
     """What fails alone fails; what is met must be so side by side, where there are several parts."""
     answers = {statement.answer for statement in alone}
     if Answer.FAILS in answers:
         return Answer.FAILS
-    if answers == {Answer.MEETS} and all(statement.answer is Answer.MEETS for statement in beside):
+    if answers == {Answer.MEETS} and all(statement.answer is Answer.MEETS for statement in with_neighbours):
         return Answer.MEETS
     return Answer.NOT_MEASURED if answers == {Answer.NOT_MEASURED} else Answer.OPEN
 
@@ -177,7 +169,7 @@ def _missing(
     if len(parts) == 1:
         experiments += _missing_alone(analysis, parts[0], known, able)
     elif parts and unlike:  # guests alone are measured there too
-        experiments.append(missing.beside(analysis, parts, known, unlike))
+        experiments.append(missing.with_neighbours(analysis, parts, known, unlike))
     for part in parts:
         counted = {count.platform for count in guests[part] if count.at_least is not None}
         uncounted = [advice.platform for advice in able if advice.platform not in counted]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
+from virtoll.advise.meets import BoundCheck, caveat_of, measured_cells, untold
 from virtoll.advise.models import Model, fit, geometric_mean, predicted
 from virtoll.advise.need import Bound, FigureNeed
 from virtoll.stats.ratios import Ratios, by_block
@@ -25,9 +25,9 @@ def asked_of_cores(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound
     number = need.where.get(VCPUS)
     if not isinstance(number, int) or isinstance(number, bool):
         return []
-    cells = measured(ratios, workload, bound.figure.name, {**need.where, VCPUS: {"at_least": 1}})
+    cells = measured_cells(ratios, workload, bound.figure.name, {**need.where, VCPUS: {"at_least": 1}})
     groups: dict[tuple[str, Task], dict[int, Cell]] = {}
-    for cell in cells if not isinstance(cells, str) else ():
+    for cell in cells:
         metric = cell.task.metric
         if by_vcpus(cell) and (metric.source == "marks" or metric.better == "higher"):
             groups.setdefault((cell.platform, cell.task), {}).setdefault(int(cell.attributes[VCPUS]), cell)
@@ -46,13 +46,15 @@ def _asked(ratios: Ratios, bound: Bound, cells: dict[int, Cell], number: int) ->
     if caveat_of(ratios, first) is not None:
         return demand
     logs = {n: by_block(cell.rounds) for n, cell in cells.items()}
-    means = {float(n): n * geometric_mean([sign * log for log in values.values()]) for n, values in logs.items()}
+    means = {}
+    for n, values in logs.items():
+        means[float(n)] = n * geometric_mean([sign * log for log in values.values()])
     fitted = fit(Model.CORES, means)
     demand = replace(demand, fit=fitted)
     if not fitted.fits or not fitted.between(number):
         return demand
     rounds = {}
-    for block in sorted(set.intersection(*(set(values) for values in logs.values()))):
+    for block in sorted(set.intersection(*map(set, logs.values()))):
         times = {float(n): n * math.exp(sign * values[block]) for n, values in logs.items()}
         rounds[block, 0] = sign * math.log(predicted(Model.CORES, times, number) / number)
     task = f"{first.task.label} on {number} virtual CPUs, which was not measured, by a model"

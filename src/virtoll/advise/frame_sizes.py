@@ -6,11 +6,12 @@ where that fits (`models`). It answers only between the sizes that were measured
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
+from virtoll.advise.meets import BoundCheck, caveat_of, measured_cells, untold
 from virtoll.advise.models import Model, fit, geometric_mean, predicted
 from virtoll.advise.need import Bound, FigureNeed
 from virtoll.stats.ratios import Ratios, by_block
@@ -26,9 +27,9 @@ def asked_of_sizes(ratios: Ratios, need: FigureNeed, workload: str, bound: Bound
     size = need.where.get(SIZE)
     if workload != FORWARD or not isinstance(size, int) or isinstance(size, bool):
         return []
-    cells = measured(ratios, workload, bound.figure.name, {**need.where, SIZE: {"at_least": 1}})
+    cells = measured_cells(ratios, workload, bound.figure.name, {**need.where, SIZE: {"at_least": 1}})
     demands = []
-    for group in groups(cells if not isinstance(cells, str) else ()):
+    for group in groups(cells):
         modelled = frame_cost(group, size) if caveat_of(ratios, group[0]) is None else None
         if modelled is None or modelled.fit is None or not modelled.fit.fits:
             sizes = ", ".join(str(cell.attributes[SIZE]) for cell in group)
@@ -46,13 +47,13 @@ def groups(cells: Iterable[Cell]) -> list[list[Cell]]:
         ways = (cell.attributes.get(name) for name in ("sources", "routes", "destinations"))
         key = (cell.platform, cell.under, *ways)
         groups.setdefault(key, {}).setdefault(int(cell.attributes[SIZE]), cell)
-    return [[by_size[size] for size in sorted(by_size)] for by_size in groups.values()]
+    return [list(map(by_size.__getitem__, sorted(by_size))) for by_size in groups.values()]
 
 
 def falls(cells: Sequence[Cell]) -> bool:
     """Whether no larger frame was forwarded at a higher rate than a smaller one, but for chance."""
     rates = [geometric_mean(list(by_block(cell.rounds).values())) for cell in cells]
-    return all(later <= HIGHER * earlier for place, earlier in enumerate(rates) for later in rates[place + 1 :])
+    return all(later <= HIGHER * earlier for earlier, later in itertools.combinations(rates, 2))
 
 
 def frame_cost(cells: Sequence[Cell], size: int) -> BoundCheck | None:
@@ -65,12 +66,12 @@ def frame_cost(cells: Sequence[Cell], size: int) -> BoundCheck | None:
         return None
     lower = cells[0].lower_is_better
     sign, unit = (1.0, 0.0) if lower else (-1.0, math.log(1e9))  # of frames/s the ns of one
-    times = {
-        float(at): {block: math.exp(sign * log + unit) for block, log in values.items()} for at, values in logs.items()
-    }
-    means = {at: geometric_mean([math.log(time) for time in values.values()]) for at, values in times.items()}
+    times, means = {}, {}
+    for at, values in logs.items():
+        times[float(at)] = {block: math.exp(sign * log + unit) for block, log in values.items()}
+        means[float(at)] = geometric_mean([math.log(time) for time in times[at].values()])
     fitted = fit(Model.FRAME_COST, means)
-    blocks = sorted(set.intersection(*(set(values) for values in times.values())))
+    blocks = sorted(set.intersection(*map(set, times.values())))
     nearest = min(cells, key=lambda cell: abs(cell.attributes[SIZE] - size))
     if not fitted.fits or not blocks:
         return BoundCheck("", 1.0, lower, nearest, fit=fitted)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from virtoll.advise.meets import BoundCheck, as_offered, more_blocks_for, why_not_measured
+from virtoll.advise.meets import BoundCheck, alarm_words, as_offered, more_blocks_for, why_not_measured
 from virtoll.advise.need import BOUND, Figure, Known, KnownWorkload, figure_of, put_parameter, words_of
 from virtoll.advise.quantities import NUMBER, quantity, scales_of
 from virtoll.stats.analysis import Analysis
@@ -259,9 +259,7 @@ class _Request:
 
 def _doubts(analysis: Analysis, damage: Sequence[str], *, with_thresholds: bool) -> list[str]:
     doubts = [f"the run folder is not as it was when the run ended: {'; '.join(damage)}"] if damage else []
-    if analysis.alarms:
-        tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
-        doubts.append(f"the A/A control differs from the baseline itself: {tasks}")
+    doubts += alarm_words(analysis)
     if not with_thresholds and not any(comparison.p_value is not None for comparison in analysis.control):
         doubts.append("the A/A control could not be tested, and there is no threshold")
     return doubts
@@ -292,15 +290,11 @@ def _unknown(analysis: Analysis, request: _Request) -> Check:
 
 
 def _compared(threshold: Threshold, label: str, baseline: str | None) -> Compared:
-    return Compared.model_validate(
-        {
-            "workload": threshold.workload,
-            "metric": threshold.figure.name if threshold.figure else None,
-            "platforms": "baseline" if label == baseline else PlatformFilter(label=label),
-            "where": dict(threshold.where),
-            "against": None if threshold.figure else "baseline",
-        }
-    )
+    platforms = "baseline" if label == baseline else PlatformFilter(label=label)
+    sides = {"workload": threshold.workload, "platforms": platforms, "where": dict(threshold.where)}
+    if threshold.figure is None:
+        return Compared.model_validate({**sides, "against": "baseline"})
+    return Compared.model_validate({**sides, "metric": threshold.figure.name})
 
 
 def _sides(ratios: Ratios, compared: Compared, threshold: Threshold) -> list[Sides] | str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from virtoll.advise.frame_sizes import SIZE
-from virtoll.advise.meets import Answer, BoundCheck, Finding, caveat_of, family_of, finding, measured, of_all, of_any
+from virtoll.advise.meets import Answer, BoundCheck, Finding, answer_of, caveat_of, family_of, finding, measured_cells
 from virtoll.advise.models import BEYOND, Fit, Model, fit, geometric_mean, predicted
 from virtoll.advise.need import FigureNeed, Part, RouterNeed
 from virtoll.advise.routers import asked_of_routers
@@ -74,15 +74,14 @@ class Guests:
 def guests_of(analysis: Analysis, ratios: Ratios, part: Part) -> tuple[Guests, ...]:
     """One for each platform of which several guests at once were measured as the part says; none of one guest alone."""
     demands = _routers(analysis, ratios, part) if isinstance(part, RouterNeed) else _jobs(analysis, ratios, part)
-    every = (each for by_number in demands.values() for each in by_number.values())
-    family = family_of(ratios, itertools.chain.from_iterable(every))
+    family = family_of(ratios, itertools.chain.from_iterable(by_number.values() for by_number in demands.values()))
     rows = []
     for platform, by_number in demands.items():
         if max(by_number) > 1:
             guests = _guests(analysis, ratios, part, platform, by_number, family)
-            rows.append(
-                guests if guests.caveat is not None else _with_model(analysis, ratios, guests, by_number, family)
-            )
+            if guests.caveat is None:
+                guests = _with_model(analysis, ratios, guests, by_number, family)
+            rows.append(guests)
     return tuple(rows)
 
 
@@ -91,8 +90,7 @@ def _guests(analysis: Analysis, ratios: Ratios, part: Part, platform: str, by_nu
     steps = []
     for number in sorted(by_number):
         findings = tuple(finding(analysis, ratios, demand, family) for demand in by_number[number])
-        answer = of_any(findings) if isinstance(part, RouterNeed) else of_all(findings)
-        steps.append(Step(number, answer, findings))
+        steps.append(Step(number, answer_of(part, findings), findings))
     caveat = next((caveat_of(ratios, demand.cell) for each in by_number.values() for demand in each), None)
     groups = [group for group in analysis.at_once.groups if group.platform == platform]
     taken = max((group.taken_bytes or 0.0 for group in groups), default=0)
@@ -108,8 +106,8 @@ def _jobs(analysis: Analysis, ratios: Ratios, need: FigureNeed) -> dict[str, ByN
     for workload, bounds in need.asked.items():
         demands: dict[str, ByNumber] = {}
         for bound in bounds:
-            cells = measured(ratios, workload, bound.figure.name, {**need.where, "guests": {"at_least": 1}})
-            for cell in cells if not isinstance(cells, str) else ():
+            cells = measured_cells(ratios, workload, bound.figure.name, {**need.where, "guests": {"at_least": 1}})
+            for cell in cells:
                 rounds = worst.get((cell.platform, cell.task, cell.under))
                 if rounds is not None:
                     demand = BoundCheck(bound.text, bound.limit, cell.lower_is_better, replace(cell, rounds=rounds))
@@ -152,7 +150,9 @@ def _with_model(analysis: Analysis, ratios: Ratios, answer: Guests, demands: ByN
     first = single[min(single)]
     sign = 1.0 if first.lower_is_better else -1.0
     logs = {number: by_block(demand.cell.rounds) for number, demand in single.items()}
-    times = {float(number): geometric_mean([sign * log for log in values.values()]) for number, values in logs.items()}
+    times = {}
+    for number, values in logs.items():
+        times[float(number)] = geometric_mean([sign * log for log in values.values()])
     fitted = fit(Model.SCALABILITY, times)
     answer = replace(answer, fit=fitted)
     blocks = sorted(set.intersection(*map(set, logs.values())))

@@ -8,6 +8,7 @@ functional only decides nothing. Main types: `BoundCheck` (values and a bound), 
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from virtoll.advise.models import Fit
+from virtoll.advise.need import Bound, Part, RouterNeed
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.clocks import ClockError
 from virtoll.stats.compared import Compared, PlatformFilter
@@ -66,6 +68,13 @@ class Margin:
     times: float
     at_least: float
     at_most: float
+
+    @property
+    def answer(self) -> Answer:
+        """What the ends say of the bound."""
+        if self.at_least >= 1:
+            return Answer.MEETS
+        return Answer.FAILS if self.at_most < 1 else Answer.OPEN
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,33 @@ def measured(ratios: Ratios, workload: str, metric: str | None, where: Mapping[s
     return cells or reason
 
 
+def measured_cells(ratios: Ratios, workload: str, metric: str | None, where: Mapping[str, Any]) -> list[Cell]:
+    """As `measured`; empty where the run has none."""
+    cells = measured(ratios, workload, metric, where)
+    return [] if isinstance(cells, str) else cells
+
+
+def checks_of_figures(
+    ratios: Ratios, workload: str, bounds: Iterable[Bound], where: Mapping[str, Any]
+) -> tuple[list[BoundCheck], str]:
+    """Each measured value of the bounded figures; and why the first figure that has no value has none."""
+    checks: list[BoundCheck] = []
+    reason = ""
+    for bound in bounds:
+        cells = measured(ratios, workload, bound.figure.name, where)
+        if isinstance(cells, str):
+            reason = reason or cells
+        else:
+            checks += [BoundCheck(bound.text, bound.limit, cell.lower_is_better, cell) for cell in cells]
+    return checks, reason
+
+
+def of_platform(demands: list[BoundCheck] | str, platform: str) -> list[BoundCheck]:
+    """What one platform is asked; empty where the run lacks it."""
+    known = [] if isinstance(demands, str) else demands
+    return [demand for demand in known if demand.cell.platform == platform]
+
+
 def as_offered(cell: Cell, where: Mapping[str, Any]) -> Cell:
     """The cell as what it was given to do lets it be read (`measured`)."""
     limits = [name for name in OFFERED if name not in where and cell.attributes.get(name)]
@@ -170,24 +206,25 @@ def _alone(cell: Cell) -> Compared:
     return Compared(workload=cell.task.workload)
 
 
-def family_of(ratios: Ratios, demands: Iterable[BoundCheck]) -> int:
+def family_of(ratios: Ratios, groups: Iterable[list[BoundCheck] | str]) -> int:
     """How many intervals are simultaneous: all of those whose numbers are results."""
+    demands = itertools.chain.from_iterable(group for group in groups if not isinstance(group, str))
     return sum(caveat_of(ratios, cell) is None for demand in demands for cell in demand.cells)
 
 
 def finding(analysis: Analysis, ratios: Ratios, demand: BoundCheck, family: int) -> Finding:
     """What the values say of their bound."""
-    cells = demand.cells
-    values = [ratios.ratio(_alone(cell), (cell, None), family, value=True) for cell in cells]
+    values = [ratios.ratio(_alone(cell), (cell, None), family, value=True) for cell in demand.cells]
     ratio, other = values[0], values[-1]
     value = ratio.estimate if ratio.estimate is not None else other.estimate
     margin = _margin(demand, ratio, other, value)
     answer = Answer.OPEN
     if margin is not None and ratio.caveat is None:
-        answer = Answer.MEETS if margin.at_least >= 1 else Answer.FAILS if margin.at_most < 1 else Answer.OPEN
+        answer = margin.answer
     more_blocks = None
     if answer is Answer.OPEN and ratio.caveat is None and not analysis.host_of:
         more_blocks = more_blocks_for(demand, family, analysis.level_after)
+    trials = sum(len(trials_of(analysis, cell)) for cell in demand.basis or (demand.cell,))
     return Finding(
         bound=demand.bound,
         task=demand.task or ratio.task,
@@ -197,7 +234,7 @@ def finding(analysis: Analysis, ratios: Ratios, demand: BoundCheck, family: int)
         unit=demand.cell.task.metric.unit,
         margin=margin,
         blocks=max(each.blocks for each in values),
-        trials=sum(len(trials_of(analysis, cell)) for cell in demand.basis or (demand.cell,)),
+        trials=trials,
         reason=_reason(demand, values, answer, margin),
         caveat=ratio.caveat,
         fit=demand.fit,
@@ -259,18 +296,26 @@ def more_blocks_for(demand: BoundCheck, family: int, level_after: Callable[[int]
     return None
 
 
-def of_all(findings: Sequence[Finding]) -> Answer:
-    """Each must be met: one that is not decides."""
+def answer_of(part: Part, findings: Sequence[Finding]) -> Answer:
+    """Of a part's figures each must be met: one that is not decides.
+
+    Of a router they are several measurements of the same: one that decides is enough, unless another says the opposite.
+    """
     answers = {verdict.answer for verdict in findings}
+    if isinstance(part, RouterNeed):
+        decided = answers & {Answer.MEETS, Answer.FAILS}
+        return decided.pop() if len(decided) == 1 else Answer.OPEN
     if Answer.FAILS in answers:
         return Answer.FAILS
     return Answer.MEETS if answers == {Answer.MEETS} else Answer.OPEN
 
 
-def of_any(findings: Sequence[Finding]) -> Answer:
-    """Several measurements of the same: one that decides is enough, unless another says the opposite."""
-    decided = {verdict.answer for verdict in findings} & {Answer.MEETS, Answer.FAILS}
-    return decided.pop() if len(decided) == 1 else Answer.OPEN
+def alarm_words(analysis: Analysis) -> list[str]:
+    """What the A/A control finds of the run, in a sentence; empty if it finds nothing."""
+    if not analysis.alarms:
+        return []
+    tasks = ", ".join(comparison.task.label for comparison in analysis.alarms)
+    return [f"the A/A control differs from the baseline itself: {tasks}"]
 
 
 def why_not_measured(analysis: Analysis, platform: str, workloads: Iterable[str]) -> str:

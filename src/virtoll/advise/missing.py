@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtoll.advise.beside import load_of
 from virtoll.advise.frame_sizes import FORWARD, SIZE
 from virtoll.advise.need import FigureNeed, Known, Part, RouterNeed
+from virtoll.advise.neighbours import load_of
 from virtoll.advise.routers import SIDE_BY_SIDE
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounded_rates import ENOUGH
@@ -24,6 +24,7 @@ NUMBERS = (1, 2, 4, 8)
 SHARES = (0.5, 0.98, 1.02, 1.25, 2.0)
 _POINT_MS, _LONGEST_POINT_MS = 1000, 60_000
 _OF_SWEEPS = ("first_rate_frames_per_second", "rate_factor", "stop_below_share")
+_LOADS: Mapping[str, Mapping[str, Any]] = {"forward": {"rate_share": 0.95}}
 _GIVEN = ("vcpus", "memory_bytes")
 
 
@@ -64,15 +65,13 @@ def at_once(analysis: Analysis, part: Part, known: Known, platforms: Collection[
     return Missing(f"how many guests of {part.text}", document)
 
 
-def beside(analysis: Analysis, parts: Sequence[Part], known: Known, platforms: Collection[str]) -> Missing:
+def with_neighbours(analysis: Analysis, parts: Sequence[Part], known: Known, platforms: Collection[str]) -> Missing:
     """Each part beside a load that stands for the others."""
     document = _document(analysis, known, "advise-beside", platforms, parts=parts)
     document["question"] = f"Is this met side by side: {_needs(parts)}?"
     document |= {"scenario": "neighbours", "rounds": 1}
     loads = dict.fromkeys(load_of(part, known) for part in parts)
-    document["neighbours"] = [
-        {"load": load, "rate_share": 0.95} if load == "forward" else {"load": load} for load in loads
-    ]
+    document["neighbours"] = [{"load": load, **_LOADS.get(load, {})} for load in loads]
     document["workloads"] = [entry for part in parts for entry in _entries(analysis, part, known)]
     note = "no experiment has several loads beside one guest at once" if len(parts) > 2 and len(loads) > 1 else ""
     return Missing("whether guests side by side meet it", document, note)
@@ -100,17 +99,18 @@ def _document(
         if entry.label in kept and entry.caveat is None and entry.host in (None, _HERE)
     ]
     usable = [entry for entry in entries if entry.available or entry.label == manifest.baseline]
-    labels = [entry.label for entry in usable]
-    document: dict[str, Any] = {
+    baseline = manifest.baseline
+    if baseline not in [entry.label for entry in usable]:
+        baseline = usable[0].label if usable else "native"
+    return {
         "name": name,
         "question": "",
         "platforms": [_platform(entry.label, entry.platform, entry.parameters, known) for entry in usable],
-        "baseline": manifest.baseline if manifest.baseline in labels else labels[0] if labels else "native",
+        "baseline": baseline,
         "guest": _guest(analysis, parts),
         "blocks": blocks,
         "rounds": max(1, min(100, int(manifest.experiment.get("rounds") or 1))),
     }
-    return document
 
 
 _HERE = "this machine"
@@ -126,9 +126,11 @@ def _guest(analysis: Analysis, parts: Sequence[Part]) -> dict[str, Any]:
     """What each guest is given: the run's, or what the needs name."""
     guest = analysis.data.manifest.experiment.get("guest") or {}
     named = {key: value for part in parts for key, value in part.where.items() if key in _GIVEN}
-    size = {key: named.get(key, guest.get(key)) for key in _GIVEN}
-    document: dict[str, Any] = {"vcpus": size["vcpus"] or 1}
-    return document | ({"memory": size["memory_bytes"]} if size["memory_bytes"] else {})
+    vcpus, memory = (named.get(key, guest.get(key)) for key in _GIVEN)
+    document: dict[str, Any] = {"vcpus": vcpus or 1}
+    if memory:
+        document["memory"] = memory
+    return document
 
 
 def _entries(analysis: Analysis, part: Part, known: Known) -> list[dict[str, Any]]:

@@ -92,9 +92,10 @@ def fit(model: Model, values: Mapping[float, float]) -> Fit:
         return Fit(model, sizes, {}, None, None, f"does not fit: {reason}")
     coefficients = solved(model, values)
     residual = max(abs(_sum(coefficients, model, x) / values[x] - 1) for x in sizes)
-    held_out = max(
-        abs(_sum(solved(model, {y: values[y] for y in sizes if y != x}), model, x) / values[x] - 1) for x in sizes
-    )
+    held_out = 0.0
+    for x in sizes:
+        others = {y: values[y] for y in sizes if y != x}
+        held_out = max(held_out, abs(predicted(model, others, x) / values[x] - 1))
     why_not = "" if held_out <= MOST_HELD_OUT else "does not fit"
     return Fit(model, sizes, dict(zip(model.coefficients, coefficients, strict=True)), residual, held_out, why_not)
 
@@ -106,7 +107,7 @@ def solved(model: Model, values: Mapping[float, float]) -> tuple[float, ...]:
     from virtoll.stats.arrays import np
 
     # Terms are brought to one size: those of many guests or large frames are a thousand times the others.
-    terms = np.array([[term / value for term in model.terms(x)] for x, value in values.items()])
+    terms = np.array([model.terms(x) for x in values]) / np.array([list(values.values())]).T
     scale = np.maximum(np.abs(terms).max(axis=0), np.finfo(float).tiny)
     solution, _ = nnls(terms / scale, np.ones(len(values)))
     return tuple(float(coefficient) for coefficient in solution / scale)

@@ -232,13 +232,13 @@ def _figures(words: Sequence[str], known: Known) -> FigureNeed:
             bounds.append(named)
     if not bounds:
         raise ValueError(f"need '{text}': there is no bound; add one of {_named(names, known)}, such as 'p99<20ms'")
-    by_workload = {
-        workload: tuple(_bound(text, bound, known.workloads[workload].figures) for bound in bounds)
-        for workload in names
-        if _has(known.workloads[workload], [bound[1] for bound in bounds], where)
-    }
+    figures = [bound[1] for bound in bounds]
+    by_workload = {}
+    for workload in names:
+        if _has(known.workloads[workload], figures, where):
+            by_workload[workload] = tuple(_bound(text, bound, known.workloads[workload].figures) for bound in bounds)
     if not by_workload:
-        _refuse_unknown_figures(text, names, [bound[1] for bound in bounds], known)
+        _refuse_unknown_figures(text, names, figures, known)
         raise ValueError(f"need '{text}': no workload of {name} has all that is named; ask of {' or '.join(names)}")
     return FigureNeed(text, by_workload, where)
 
@@ -263,15 +263,9 @@ def _named(names: Iterable[str], known: Known) -> str:
 def figure_of(name: str, figures: Sequence[Figure]) -> Figure | None:
     """The figure of that name, or of one that leaves out what all such names have: `p99` of `latency_p99_ns`."""
     key = name.replace("-", "_")
-    for shorten in (_whole, _short):
-        matching = [figure for figure in figures if key == figure.name or key in shorten(figure.name)]
-        if len(matching) == 1:
-            return matching[0]
-    return None
-
-
-def _whole(name: str) -> tuple[str, ...]:
-    return (name,)
+    exact = [figure for figure in figures if key == figure.name]
+    matching = exact or [figure for figure in figures if key in _short(figure.name)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _short(name: str) -> tuple[str, ...]:

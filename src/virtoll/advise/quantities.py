@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
-_BYTES: Final = {
-    **{f"{prefix}B/s": 1000.0**power for power, prefix in enumerate(("", "k", "M", "G"))},
-    **{f"{prefix}iB/s": 1024.0**power for power, prefix in enumerate(("K", "M", "G"), 1)},
-}
+_BYTES: Final = {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "KiB/s": 1024.0, "MiB/s": 2.0**20, "GiB/s": 2.0**30}
 BITS: Final = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "Gbit/s": 1e3}
 FRAMES: Final = {"pps": 1.0, "frames/s": 1.0, "kpps": 1e3, "kframes/s": 1e3, "Mpps": 1e6, "Mframes/s": 1e6}
 SCALES: Final[Mapping[str, Mapping[str, float]]] = {
@@ -22,6 +19,7 @@ SCALES: Final[Mapping[str, Mapping[str, float]]] = {
     "frames/s": FRAMES,
     "": {"%": 0.01},  # a plain 0.1 may be meant as 0.1 % or as 10 %
 }
+_WORDS: Final = {"transactions/s": "tps", "1/s": "iops"}
 NUMBER = r"(\d+\.?\d*|\.\d+)"
 QUANTITY = re.compile(rf"{NUMBER}(\D*)")
 
@@ -32,8 +30,10 @@ def scales_of(unit: str) -> Mapping[str, float]:
         return SCALES[unit]
     if not unit.endswith("/s"):
         return {unit: 1.0}
-    more = {"tps": 1.0} if unit == "transactions/s" else {"iops": 1.0} if unit == "1/s" else {}
-    return {unit: 1.0, "/s": 1.0, "k/s": 1e3, **more}
+    scales = {unit: 1.0, "/s": 1.0, "k/s": 1e3}
+    if unit in _WORDS:
+        scales[_WORDS[unit]] = 1.0
+    return scales
 
 
 def quantity(text: str, name: str, written: str, scales: Mapping[str, float], *, zero: bool = False) -> float:

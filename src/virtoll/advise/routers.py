@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from virtoll.advise.frame_sizes import FORWARD, SIZE, falls, frame_cost, groups
-from virtoll.advise.meets import BoundCheck, caveat_of, measured, untold
+from virtoll.advise.meets import BoundCheck, caveat_of, measured, measured_cells, untold
 from virtoll.advise.need import RouterNeed
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounded_rates import ENOUGH, RateBounds, bracket
@@ -32,11 +32,11 @@ _BOUND = "a rate of it is a lower bound: more may be possible"
 
 
 def asked_of_router(
-    analysis: Analysis, ratios: Ratios, need: RouterNeed, beside: Mapping[str, Any] | None = None
+    analysis: Analysis, ratios: Ratios, need: RouterNeed, neighbours: Mapping[str, Any] | None = None
 ) -> list[BoundCheck] | str:
     """What each platform is asked; in words what the run lacks. `beside`: what is to be beside it (`readings`)."""
     workloads = [FORWARD] if need.plain else [FORWARD, SEARCH]
-    where = {**need.where, **(beside or {})}
+    where = {**need.where, **(neighbours or {})}
     demands: list[BoundCheck] = []
     reasons: list[str] = []
     for workload in workloads:
@@ -46,20 +46,17 @@ def asked_of_router(
         else:
             demands += [_asked(analysis, need, cell, cell) for cell in cells]
     known = {demand.cell.platform for demand in demands}
-    others = measured(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
-    if not isinstance(others, str):
-        left = [cell for cell in others if cell.platform not in known]
-        for group in groups(left):
-            demands.append(_by_size(analysis, ratios, need, group))
+    others = measured_cells(ratios, FORWARD, RATE, {**where, SIZE: {"at_least": 1}})
+    left = [cell for cell in others if cell.platform not in known]
+    demands += [_by_size(analysis, ratios, need, group) for group in groups(left)]
     return demands or reasons[0]
 
 
 def asked_of_routers(analysis: Analysis, ratios: Ratios, need: RouterNeed) -> list[BoundCheck]:
     """What each platform's routers side by side are asked, each of them: the one of which least came through."""
     where = {**need.where, SIZE: need.frame_size_bytes, "routers": {"at_least": 2}}
-    cells = measured(ratios, SIDE_BY_SIDE, RATE, where)
     demands = []
-    for cell in cells if not isinstance(cells, str) else ():
+    for cell in measured_cells(ratios, SIDE_BY_SIDE, RATE, where):
         within = _within(analysis, need, cell)
         if need.plain:
             demands.append(BoundCheck(need.text, need.rate, False, replace(within, at_least=cell.at_least)))
@@ -103,11 +100,11 @@ def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
     """The cell with the largest rates within the bounds, one a block."""
     if cell.untold:
         return cell
-    logs = _rates(analysis, need, cell, beyond=False)
-    if not logs or not all(map(math.isfinite, logs.values())):
+    rounds = _rates(analysis, need, cell, beyond=False)
+    if not rounds:
         few = f"; it takes {ENOUGH / need.loss:.0f} frames to see such a loss" if need.loss else ""
         return untold(cell, _WITHIN + few)
-    return replace(cell, rounds={(block, 0): log for block, log in logs.items()}, at_least=False)
+    return replace(cell, rounds=rounds, at_least=False)
 
 
 def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
@@ -116,14 +113,14 @@ def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
         return cell
     if cell.at_least:
         return untold(cell, _BOUND)
-    logs = _rates(analysis, need, cell, beyond=True)
-    if not logs or not all(map(math.isfinite, logs.values())):
+    rounds = _rates(analysis, need, cell, beyond=True)
+    if not rounds:
         return untold(cell, _BEYOND)
-    return replace(cell, rounds={(block, 0): log for block, log in logs.items()}, at_least=False)
+    return replace(cell, rounds=rounds, at_least=False)
 
 
-def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[int, float]:
-    """By block the median over its trials of the rate's logarithm; infinite where a trial has no such rate."""
+def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[tuple[int, int], float]:
+    """By block the median over its trials of the rate's logarithm; empty where a block has no such rate."""
     bounds = RateBounds(need.loss, need.p50_ns, need.p99_ns)
     apart = cell.platform in receiving_apart(analysis.data.boots)
     several = "routers" in cell.attributes
@@ -133,4 +130,5 @@ def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) ->
         rate = bracketed.beyond if beyond else bracketed.within
         none = math.inf if beyond else -math.inf
         blocks.setdefault(trial.block, []).append(math.log(rate) if rate else none)
-    return {block: statistics.median(values) for block, values in sorted(blocks.items())}
+    rounds = {(block, 0): statistics.median(values) for block, values in sorted(blocks.items())}
+    return rounds if all(map(math.isfinite, rounds.values())) else {}

@@ -160,7 +160,7 @@ class TrafficAgents:
 
 
 def _each_once(agents: tuple[Caller, ...]) -> tuple[Caller, ...]:
-    return tuple(agent for place, agent in enumerate(agents) if not any(agent is other for other in agents[:place]))
+    return tuple({id(agent): agent for agent in agents}.values())
 
 
 @dataclass

@@ -49,7 +49,9 @@ def read_object(line: bytes) -> dict[str, Any] | None:
 def _is_deep(message: dict[str, Any]) -> bool:
     level: list[Any] = [message]
     for _ in range(_DEEPEST):
-        parts = [part for node in level for part in (node.values() if isinstance(node, dict) else node)]
+        parts: list[Any] = []
+        for node in level:
+            parts += node.values() if isinstance(node, dict) else node
         level = [part for part in parts if isinstance(part, dict | list)]
         if not level:
             return False

@@ -102,6 +102,20 @@ class HopReader:
         """Everything, at about one moment; whoever once could not answer is not asked again."""
         if not self.enabled:
             return CounterSnapshot({}, {})
+        requests, routers = self._asked()
+        counted: dict[str, Mapping[str, Counters] | None] = {}
+        replies = {}
+        for where, (agent, interfaces) in requests.items():
+            counted[where] = None
+            answer = self._tried(where, functools.partial(read_counters, agent, interfaces))
+            if answer is not None:
+                replies[where], counted[where] = answer
+        for where, router in routers.items():
+            counted[where] = self._tried(where, router)
+        return CounterSnapshot(counted, replies)
+
+    def _asked(self) -> tuple[dict[str, tuple[Caller, list[str]]], dict[str, Callable[[], Mapping[str, Counters]]]]:
+        """The agents with the interfaces that each reads, and what reads each router."""
         links = self.network.traffic
         requests: dict[str, tuple[Caller, list[str]]] = {
             "peer": (self.peer, []),
@@ -121,12 +135,7 @@ class HopReader:
                 lab_interfaces += names
         if self.lab is not None and lab_interfaces:
             requests["lab"] = (self.lab, lab_interfaces)
-        read = {where: self._tried(where, functools.partial(read_counters, *who)) for where, who in requests.items()}
-        counted = {where: None if answer is None else answer[1] for where, answer in read.items()}
-        routed = {where: self._tried(where, router) for where, router in routers.items()}
-        return CounterSnapshot(
-            {**counted, **routed}, {where: answer[0] for where, answer in read.items() if answer is not None}
-        )
+        return requests, routers
 
     def hops(
         self,
@@ -182,11 +191,8 @@ class HopReader:
             if endpoint.entry is not None:
                 way.append(PathInterface("entry", "lab", endpoint.entry, "in", number, reader))
             if endpoint.port is not None:
-                way.append(
-                    PathInterface(
-                        "port-in", "lab", endpoint.port, "in" if endpoint.guests_own else "out", number, reader
-                    )
-                )
+                direction: Literal["in", "out"] = "in" if endpoint.guests_own else "out"
+                way.append(PathInterface("port-in", "lab", endpoint.port, direction, number, reader))
             way.append(PathInterface("guest-in", "guest", self._name(link), "in", number))
         endpoint, reader = self._endpoint(sink), self._reader(sink)
         if endpoint.entry is None:
@@ -194,11 +200,8 @@ class HopReader:
         else:
             way.append(PathInterface("guest-out", "guest", self._name(sink), "out", shared))
             if endpoint.port is not None:
-                way.append(
-                    PathInterface(
-                        "port-out", "lab", endpoint.port, "out" if endpoint.guests_own else "in", shared, reader
-                    )
-                )
+                direction = "out" if endpoint.guests_own else "in"
+                way.append(PathInterface("port-out", "lab", endpoint.port, direction, shared, reader))
             way.append(PathInterface("exit", "lab", endpoint.entry, "out", shared, reader))
         return [*way, PathInterface("sink", self._where(sink), sink.peer_interface, "in", shared)]
 
@@ -265,9 +268,11 @@ def _both(before: Counters | None, after: Counters | None) -> tuple[dict[str, in
     Most NICs count no pause frames at all, so that one that counted none has to be told from one that cannot count.
     """
     if before is None or after is None:
-        return None if before is None else dict(before), None if after is None else dict(after)
+        return _copied(before), _copied(after)
     names = [name for name in {**before, **after} if before.get(name) or after.get(name) or _OF_PAUSES.match(name)]
-    return (
-        {name: before[name] for name in names if name in before},
-        {name: after[name] for name in names if name in after},
-    )
+    first = {name: before[name] for name in names if name in before}
+    return first, {name: after[name] for name in names if name in after}
+
+
+def _copied(counters: Counters | None) -> dict[str, int] | None:
+    return None if counters is None else dict(counters)

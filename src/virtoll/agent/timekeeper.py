@@ -156,12 +156,14 @@ class Timekeeper:
             reply = self._guest.ask(request, deadline_seconds)
             if line is not None:
                 line.finish()
-        channel = _edges(list(self._guest.channel_marks))
+        channel = {mark.edge: mark for mark in list(self._guest.channel_marks)}
         marks, step = self._marks_from_link(self._link) if self._link is not None else _marks_from_channel(channel)
         after = self.path_delay_ns()
         channel_marks, channel_step = _marks_from_channel(channel)
         own_ns, channel_ns = _between(marks, step), _between(channel_marks, channel_step)
-        apart = [abs(own_ns - channel_ns)] if own_ns is not None and channel_ns is not None else []
+        errors = [*before, *after]
+        if errors and own_ns is not None and channel_ns is not None:
+            errors.append(abs(own_ns - channel_ns))
         clock = Clock(
             method="icmp" if self._link is not None else "channel",
             marks=marks,
@@ -169,7 +171,7 @@ class Timekeeper:
             realtime_step_ns=step,
             path_delay_before_ns=before,
             path_delay_after_ns=after,
-            error_estimate_ns=max((*before, *after, *apart), default=None) if before or after else None,
+            error_estimate_ns=max(errors, default=None),
             guest=reply.guest,
         )
         problem = None
@@ -262,10 +264,6 @@ def _step_ns(offset_change_ns: int) -> int:
 
 def _between(marks: Marks | None, step_ns: int) -> int | None:
     return None if marks is None else marks.end_ns - marks.start_ns - step_ns
-
-
-def _edges(marks: list[ChannelMark]) -> dict[str, ChannelMark]:
-    return {mark.edge: mark for mark in marks}
 
 
 def _marks_from_channel(channel: dict[str, ChannelMark]) -> tuple[Marks | None, int]:

@@ -6,7 +6,8 @@ Main types: ``Gathered`` (the files of all of them, and what could not be read).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,12 +71,19 @@ def gather(places: Sequence[str], progress: Callable[[str], None]) -> Gathered:
         raise UsageError(f"no run can be read: {left_out[0]}")
     together = {name: list(map(str, paths)) for name, paths in files(kept).items()}
     for place, tables in exports.items():
-        twice = sorted({Path(path).stem for paths in tables.values() for path in paths} & where.keys())
+        exported_runs = _runs_in(tables)
+        twice = sorted(exported_runs & where.keys())
         left_out += [_told_twice(f"the one in {place}", run, where[run]) for run in twice]
         for name, paths in tables.items():
             together[name] += [path for path in paths if Path(path).stem not in twice]
-        where |= {Path(path).stem: place for paths in tables.values() for path in paths if "*" not in path}
+        where |= dict.fromkeys(exported_runs, place)
     return Gathered(Sources(together, exported=bool(exports)), tuple(left_out))
+
+
+def _runs_in(tables: Mapping[str, Sequence[str]]) -> set[str]:
+    """The runs of an export; none of a bucket's, whose files are a pattern."""
+    paths = itertools.chain.from_iterable(tables.values())
+    return {Path(path).stem for path in paths if "*" not in path}
 
 
 def _told_twice(what: str, run: str, where: str) -> str:

@@ -65,11 +65,7 @@ def _ended(words: Sequence[str], complaints: int, progress: Callable[[str], None
     It is in a session of its own: a terminal's interrupt reaches us alone, and we pass it on.
     """
     with subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=complaints,
-        start_new_session=True,
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
     ) as process:
         assert process.stdout is not None
         try:

@@ -75,5 +75,5 @@ def joined_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _of_one_host(judged: Sequence[Judged]) -> Outcome:
-    tests = zip(*(judgement.tests for judgement in judged), strict=True)
-    return outcome_of_tests([joined_outcome([test.outcome for test in run_tests]) for run_tests in tests])
+    outcomes = ([test.outcome for test in judgement.tests] for judgement in judged)
+    return outcome_of_tests(list(map(joined_outcome, zip(*outcomes, strict=True))))

@@ -126,7 +126,11 @@ def _judged_test(test: Test, findings: Sequence[Finding]) -> JudgedTest:
     decisive, other = Outcome.REFUTED, Outcome.SUPPORTED
     if test.holds_for == "any":
         decisive, other = other, decisive
-    outcome = decisive if decisive in deciding else other if deciding == {other} else Outcome.NOT_DECIDED
+    outcome = Outcome.NOT_DECIDED
+    if decisive in deciding:
+        outcome = decisive
+    elif deciding == {other}:
+        outcome = other
     return JudgedTest(test, outcome, tuple(findings))
 
 

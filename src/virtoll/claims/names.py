@@ -48,7 +48,9 @@ def _asked(test: Test, names: Names) -> Iterator[tuple[str, str, Collection[str]
         yield from ((key, name, _of(names.metrics, workloads)) for name in _listed(metric))
     for key, where, workloads in (("where", test.where, of_test), ("against.where", against.where, theirs)):
         yield from ((key, name, {*_of(names.parameters, workloads), *ATTRIBUTES}) for name in where)
-    named = [("ignoring", name) for name in test.ignoring] + ([("per", test.per)] if test.per is not None else [])
+    named = [("ignoring", name) for name in test.ignoring]
+    if test.per is not None:
+        named.append(("per", test.per))
     yield from ((key, name, {*_of(names.parameters, of_test + theirs), *ATTRIBUTES}) for key, name in named)
     for key, platforms in (("platforms", test.platforms), ("against.platforms", against.platforms)):
         if isinstance(platforms, PlatformFilter):

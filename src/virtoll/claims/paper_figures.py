@@ -22,6 +22,7 @@ from virtoll.reference.published import PublishedValue, load_study, published_va
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.clocks import ClockError
 from virtoll.stats.compared import Compared, Each, Range, Scalar, Strict
+from virtoll.stats.intervals import ends
 from virtoll.stats.ratios import Ratio, Ratios
 from virtoll.stats.readings import Cell
 from virtoll.stats.sides import matches
@@ -133,9 +134,11 @@ def rows_of(figure: PaperFigure, part: Part) -> list[PublishedValue]:
 def marks_of(figure: PaperFigure, analysis: Analysis) -> tuple[tuple[Mark, ...], ...]:
     """What a run measured of each part; a part of which it measured nothing is empty."""
     ratios = Ratios(analysis)
-    return tuple(
-        tuple(_rates(part, analysis) if part.over is not None else _marks(part, ratios)) for part in figure.parts
-    )
+
+    def of_part(part: Part) -> tuple[Mark, ...]:
+        return tuple(_marks(part, ratios) if part.over is None else _rates(part, analysis))
+
+    return tuple(map(of_part, figure.parts))
 
 
 def printed_of(figure: PaperFigure, part: Part, marks: Sequence[Mark]) -> tuple[Printed, ...]:
@@ -180,23 +183,26 @@ def _marks(part: Part, ratios: Ratios) -> Iterator[Mark]:
         compared = [part.now.model_copy(update={"platforms": "baseline"}), part.now]
     for comparison in compared:
         measured = ratios.sides(comparison)
-        sides = [] if isinstance(measured, str) else [side for side in measured if not isinstance(side, ClockError)]
-        for side in sides:
+        if isinstance(measured, str):
+            continue
+        for side in measured:
+            if isinstance(side, ClockError):
+                continue
             ratio = ratios.ratio(comparison, side, 1, value=comparison.against is None)
             if ratio.estimate is not None:
                 yield _mark(part, side[0], ratio, ratio.estimate)
 
 
 def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
-    interval = ratio.interval
+    low, high = ends(ratio.interval)
     return Mark(
         panel=tuple(cell.attributes.get(parameter) for parameter in part.panel),
         platform=ratio.platform,
         x=None if part.x is None else cell.attributes.get(part.x),
         task=", ".join(filter(None, (ratio.task, ratio.under))),
         value=estimate,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
+        low=low,
+        high=high,
         unit="" if part.share else ratio.unit,
         blocks=ratio.blocks,
         workload=cell.task.workload,
@@ -217,15 +223,15 @@ def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
         for point in curve.points:
             if point.target_mbit_per_second is None and point.offered.value > reach:
                 continue  # flat out, beyond the list: no paper could offer so much
-            interval = point.forwarded.interval
+            low, high = ends(point.forwarded.interval)
             yield Mark(
                 panel=tuple(parameters.get(parameter) for parameter in part.panel),
                 platform=curve.platform,
                 x=point.offered.value,
                 task=curve.task.label,
                 value=point.forwarded.value,
-                low=interval.low if interval else None,
-                high=interval.high if interval else None,
+                low=low,
+                high=high,
                 unit=MBIT,
                 blocks=point.blocks,
                 workload=curve.task.workload,

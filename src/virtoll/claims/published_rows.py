@@ -16,6 +16,7 @@ from pydantic import Field
 from virtoll.errors import UsageError
 from virtoll.reference.published import PublishedValue, Relation, published_values, reference_yaml
 from virtoll.stats.compared import Allowed, Compared, Strict
+from virtoll.stats.sides import matches
 
 Printed = Literal["value", "time", "change", "time-change", "share", "loss", "times"]
 _SLOWER: Final = frozenset({"time", "time-change", "loss", "times"})  # a larger number is a smaller share
@@ -42,10 +43,7 @@ class Selected(Strict):
             (row.metric, self.metric),
             *((row.parameters.get(name), expected) for name, expected in self.parameters.items()),
         )
-        return all(
-            expected is None or (value in expected if isinstance(expected, list) else value == expected)
-            for value, expected in pairs
-        )
+        return all(expected is None or matches(value, expected) for value, expected in pairs)
 
 
 class Of(Strict):
@@ -171,7 +169,7 @@ def why_not_comparable(row: PublishedValue) -> str | None:
 def _question(mapped: Mapped, rows: Sequence[PublishedValue]) -> Question:
     pairs = [(row, _base(mapped, row)) for row in rows]
     shares = [_share(mapped.printed, row, base) for row, base in pairs]
-    quoted = [row for row, _ in pairs] + [base for row, base in pairs if base and base.scenario == row.scenario]
+    quoted = [*rows, *(base for row, base in pairs if base and base.scenario == row.scenario)]
     notes = tuple(dict.fromkeys(row.note for row in quoted if row.note))
     then = Then(min(shares), max(shares), _relation(mapped, pairs), mapped.words, notes, tuple(pairs))
     source = mapped.source or ", ".join(dict.fromkeys(row.source for row in rows))

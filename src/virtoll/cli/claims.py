@@ -37,11 +37,10 @@ def claims(
 
     if paper is not None and claim_files:
         raise UsageError("--paper chooses among the published claims, and --claims gives yours; leave one out")
-    chosen_claims = (
-        own_claims(claim_files)
-        if claim_files
-        else [claim for claim in published_claims() if paper in (None, claim.paper)]
-    )
+    if claim_files:
+        chosen_claims = own_claims(claim_files)
+    else:
+        chosen_claims = [claim for claim in published_claims() if paper in (None, claim.paper)]
     if not chosen_claims:
         known = ", ".join(dict.fromkeys(claim.paper for claim in published_claims() if claim.paper))
         raise UsageError(f"--paper {paper}: no such study; choose one of: {known}")
@@ -70,9 +69,9 @@ def claimed_names() -> Names:
     from virtoll.platforms import EVERY_PLATFORM
     from virtoll.workloads import WORKLOADS
 
-    return Names(
-        metrics={name: [metric.name for metric in kind.metrics] for name, kind in WORKLOADS.items()},
-        parameters={name: list(kind.parameter_model.model_fields) for name, kind in WORKLOADS.items()},
-        products=list(EVERY_PLATFORM),
-        families={kind.family for kind in EVERY_PLATFORM.values()},
-    )
+    metrics, parameters = {}, {}
+    for name, kind in WORKLOADS.items():
+        metrics[name] = [metric.name for metric in kind.metrics]
+        parameters[name] = list(kind.parameter_model.model_fields)
+    families = {kind.family for kind in EVERY_PLATFORM.values()}
+    return Names(metrics=metrics, parameters=parameters, products=list(EVERY_PLATFORM), families=families)

@@ -196,18 +196,12 @@ def _operands(texts: Sequence[str]) -> list[_Operand]:
         raise UsageError(f"{texts[0]} alone: give a second platform to compare it with")
     if len(operands) > _MOST:
         raise UsageError(f"{len(operands)} runs at once are too many; 'virtoll history' is for a series of runs")
-    twice = [
-        operand.text
-        for place, operand in enumerate(operands)
-        if (operand.folder, operand.label) in _places(operands[:place])
-    ]
-    if twice:
-        raise UsageError(f"{twice[0]} is there twice; give two that differ")
+    seen: set[tuple[Path, str | None]] = set()
+    for operand in operands:
+        if (operand.folder, operand.label) in seen:
+            raise UsageError(f"{operand.text} is there twice; give two that differ")
+        seen.add((operand.folder, operand.label))
     return operands
-
-
-def _places(operands: Sequence[_Operand]) -> set[tuple[Path, str | None]]:
-    return {(operand.folder, operand.label) for operand in operands}
 
 
 def _operand(text: str) -> _Operand:
@@ -365,16 +359,20 @@ def _compared(between: Between, first: _Side, second: _Side, sentences: tuple[st
     from virtoll.stats.changes import what_changed
 
     manifests = first.analysis.data.manifest, second.analysis.data.manifest
-    folders = dict.fromkeys((first.operand.folder, second.operand.folder))
-    damage = {folder: files for folder in folders if (files := differences(folder))}
-    lines = [f"{folder.name}: {damage_line(files)}" for folder, files in damage.items()]
+    lines: list[str] = []
+    damage: list[str] = []
+    for folder in dict.fromkeys((first.operand.folder, second.operand.folder)):
+        files = differences(folder)
+        if files:
+            lines.append(f"{folder.name}: {damage_line(files)}")
+            damage += files
     return Compared(
         between=between,
         first=first.name,
         second=second.name,
         changes=() if between.paired else what_changed(*manifests),
         remarks=(*lines, *sentences),
-        damage=tuple(line for files in damage.values() for line in files),
+        damage=tuple(damage),
     )
 
 
@@ -396,6 +394,7 @@ def _page(comparisons: Sequence[Compared], output: Path, open_page: bool) -> Pat
 
 def _gate_lines(gate: GateView) -> Iterator[str]:
     """The outcome, what is missed with its numbers, and what cannot be told by its reason."""
+    from virtoll.report.words import first_of
 
     yield ""
     yield gate.words
@@ -406,8 +405,7 @@ def _gate_lines(gate: GateView) -> Iterator[str]:
         elif check.outcome != "met":
             unknown.setdefault(check.rest[-1] if check.rest else "", []).append(f"{check.platform}, {check.task}")
     for reason, names in unknown.items():
-        more = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        yield f"  cannot tell: {'; '.join(names[:_MOST_NAMED])}{more}: {reason}"
+        yield f"  cannot tell: {first_of(names, _MOST_NAMED, '; ', last='; and')}: {reason}"
     yield from (f"  cannot tell: {doubt}" for doubt in gate.doubts)
 
 

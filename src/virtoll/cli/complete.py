@@ -30,7 +30,9 @@ def experiments(incomplete: str) -> list[str]:
     from virtoll.experiment.parse import presets
 
     folder = incomplete[: incomplete.rfind("/") + 1]
-    files = [] if folder else sorted(path.stem for path in presets().glob("*.yaml"))
+    files = []
+    if not folder:
+        files = sorted(path.stem for path in presets().glob("*.yaml"))
     with contextlib.suppress(OSError):
         files += sorted(
             folder + path.name for path in Path(folder or ".").iterdir() if path.suffix in {".yaml", ".yml"}
@@ -161,4 +163,6 @@ def _cells_of_run(name: str) -> tuple[list[str], list[str]]:
     from virtoll.runfolder.store import RunFolder
 
     trials = RunFolder.open(find_run(name)).manifest.plan.trials
-    return sorted({trial.platform for trial in trials}), sorted({trial.workload for trial in trials})
+    platforms = {trial.platform for trial in trials}
+    workloads = {trial.workload for trial in trials}
+    return sorted(platforms), sorted(workloads)

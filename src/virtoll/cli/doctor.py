@@ -114,8 +114,8 @@ class Diagnosis:
             "version": VERSION,
             "works": self.works,
             "host": [check.as_row() for check in self.host],
-            "hypervisors": [asdict(finding) for finding in self.hypervisors],
-            "platforms": [asdict(attempt) for attempt in self.platforms],
+            "hypervisors": list(map(asdict, self.hypervisors)),
+            "platforms": list(map(asdict, self.platforms)),
             "install": install_commands(self.lacking),
         }
 
@@ -218,19 +218,19 @@ def try_platforms(
     if is_host_root() and unprivileged is not None:
         say("as nobody: what works without root")
         reported = answer(unprivileged)
-        unheard = WithoutRoot(None, "it was not among the answers")
-        rows = [
-            replace(
-                row,
-                without_root=reported if isinstance(reported, WithoutRoot) else reported.get(row.platform, unheard),
-            )
-            for row in rows
-        ]
+        if isinstance(reported, WithoutRoot):
+            rows = [replace(row, without_root=reported) for row in rows]
+        else:
+            unheard = WithoutRoot(None, "it was not among the answers")
+            rows = [replace(row, without_root=reported.get(row.platform, unheard)) for row in rows]
     return tuple(rows)
 
 
 def _tried(choice: PlatformChoice, family: str, probe: Probe) -> Tried:
-    remedy = "" if probe.available else probe.remedy or f"'virtoll show platform {choice.platform}' has what it needs"
+    reason, remedy = None, ""
+    if not probe.available:
+        reason = probe.why or "it does not say why"
+        remedy = probe.remedy or f"'virtoll show platform {choice.platform}' has what it needs"
     without_root = NOT_ASKED if is_host_root() else WithoutRoot(probe.available, probe.why, remedy)
     return Tried(
         platform=choice.label,
@@ -238,7 +238,7 @@ def _tried(choice: PlatformChoice, family: str, probe: Probe) -> Tried:
         family=family,
         available=probe.available,
         version=probe.version,
-        reason=None if probe.available else probe.why or "it does not say why",
+        reason=reason,
         remedy=remedy,
         install=() if probe.available else probe.install,
         without_root=without_root,

@@ -128,14 +128,16 @@ class Machine:
 def this_machine() -> Machine:
     """The machine that this program runs on."""
     names = {grp.getgrgid(number).gr_name for number in os.getgroups() if _is_group(number)}
-    dmesg = subprocess.run(["dmesg"], capture_output=True, text=True, check=False) if shutil.which("dmesg") else None
+    log = ""
+    if shutil.which("dmesg"):
+        log = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
     return Machine(
         root=Path("/"),
         release=platform.release(),
         is_root=os.geteuid() == 0,
         groups=frozenset(names),
-        programs=frozenset(name for name in _PROGRAMS if shutil.which(name)),
-        log=dmesg.stdout if dmesg else "",
+        programs=frozenset(filter(shutil.which, _PROGRAMS)),
+        log=log,
         python=lambda name: importlib.util.find_spec(name) is not None,
         architecture=platform.machine(),
     )
@@ -234,7 +236,9 @@ def _kvm(machine: Machine) -> HypervisorFinding:
     if lacking is not None:
         odd = "; the /dev/kvm that is there is of another kind" if machine.has("dev/kvm") else ""
         return HypervisorFinding("KVM", lacking[0] + odd, False, lacking[1])
-    name = "kvm_intel" if "vmx" in machine.cpu_flags else "kvm" if machine.is_arm else "kvm_amd"
+    name = "kvm" if machine.is_arm else "kvm_amd"
+    if "vmx" in machine.cpu_flags:
+        name = "kvm_intel"
     state = machine.module(name)
     if not machine.has("dev/kvm"):
         if state == "absent":
@@ -251,8 +255,10 @@ def _kvm(machine: Machine) -> HypervisorFinding:
         )
     vhost = "vhost_net there" if machine.has("dev/vhost-net") else "without vhost_net (modprobe vhost_net: vhost: on)"
     nested = machine.text(f"sys/module/{name}/parameters/nested")
-    reported = f", nested {'on' if nested in ('1', 'Y') else 'off'}" if nested else ""
-    return HypervisorFinding("KVM", f"/dev/kvm, {vhost}{reported}", True)
+    report = f"/dev/kvm, {vhost}"
+    if nested:
+        report += ", nested on" if nested in ("1", "Y") else ", nested off"
+    return HypervisorFinding("KVM", report, True)
 
 
 def _xen(machine: Machine) -> HypervisorFinding:

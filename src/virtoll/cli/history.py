@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -80,7 +81,7 @@ def history(
 
 def _folders(names: list[str]) -> list[Path]:
     """Those of each name, and of none all runs of the runs folder."""
-    folders = [folder for name in names for folder in runs_of(name)] if names else run_folders()
+    folders = list(itertools.chain.from_iterable(map(runs_of, names))) if names else run_folders()
     if not folders:
         raise UsageError(f"no runs in {runs_directory()}; 'virtoll run' makes one, or give a folder of runs")
     return folders

@@ -72,16 +72,14 @@ def list_images(as_json: Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return
-    lines = [
-        {
-            "image": row["image"],
-            "what is in it": row["title"],
-            "built": row["built"],
-            "MB": "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:.1f}",
-            "packages": "-" if row["packages"] is None else row["packages"],
-        }
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        line = {"image": row["image"], "what is in it": row["title"], "built": row["built"], "MB": "-", "packages": "-"}
+        if row["bytes"] is not None:
+            line["MB"] = f"{row['bytes'] / 1e6:.1f}"
+        if row["packages"] is not None:
+            line["packages"] = row["packages"]
+        lines.append(line)
     show_table(lines)
 
 

@@ -34,9 +34,7 @@ def chosen(
     """The options as one selection; a platform or workload option may hold several names between commas."""
     from virtoll.experiment.selection import Selection
 
-    platforms, workloads = (
-        tuple(name.strip() for value in values or () for name in value.split(",")) for values in (platform, workload)
-    )
+    platforms, workloads = _names(platform), _names(workload)
     located: tuple[str, ...] = ()
     if against:
         from virtoll.experiment.against import located_setting  # which imports what a misspelt name need not wait for
@@ -53,6 +51,10 @@ def chosen(
         seed=seed,
         against=located,
     )
+
+
+def _names(values: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values or () for name in value.split(","))
 
 
 def load(name: str, selection: Selection | None = None) -> Experiment:

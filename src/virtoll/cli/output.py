@@ -234,7 +234,8 @@ def show_lines(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 
-    widths = [max(cell_len(row[number]) for row in (titles, *rows)) for number in range(len(titles) - 1)]
+    *columns, _ = zip(titles, *rows, strict=True)
+    widths = [max(map(cell_len, column)) for column in columns]
     rest = max(console().width - sum(wide + len(_GAP) for wide in widths), _LEAST_COLUMNS)
     for row in (titles, *rows):
         last = Text(printable(row[-1]))

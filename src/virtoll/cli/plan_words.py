@@ -34,21 +34,15 @@ def table_lines(experiment: Experiment, plan: Plan, reasons: Mapping[int, str | 
             continue
         counts[cell] += 1
         seconds[cell] += whole_seconds(trial)
-    labels = [
-        choice.label
-        for choice in experiment.platforms
-        if any(label == choice.label for label, _ in {**counts, **skipped})
-    ]
+    there = {label for label, _ in (*counts, *skipped)}
+    labels = [choice.label for choice in experiment.platforms if choice.label in there]
     workloads = dict.fromkeys(choice.workload for choice in experiment.workloads)
     if not labels:
         return
-    columns = [
-        [
-            workload,
-            *(_cell(counts[label, workload], seconds[label, workload], skipped[label, workload]) for label in labels),
-        ]
-        for workload in workloads
-    ]
+    columns = []
+    for workload in workloads:
+        cells = ((label, workload) for label in labels)
+        columns.append([workload, *(_cell(counts[cell], seconds[cell], skipped[cell]) for cell in cells)])
     head = ["trials, time", *labels]
     width = min(shutil.get_terminal_size((80, 24)).columns, MOST_COLUMNS)  # without rich
     for part in _fitting(head, columns, width):

@@ -32,9 +32,12 @@ def _shown(problem: Problem) -> Iterator[str]:
     if _width(problem.text) > _MOST_COLUMNS:
         start = max(0, min(at - _MOST_COLUMNS // 3, len(problem.text) - _MOST_COLUMNS))
     part = problem.text[start : start + _MOST_COLUMNS]
-    before = (_CUT if start else "") + _displayed(problem.text[start:at])
+    lead = _CUT if start else ""
+    before = lead + _displayed(problem.text[start:at])
     meant = problem.text[at : min(at + problem.length, start + _MOST_COLUMNS)]
-    shown = (_CUT if start else "") + _displayed(part) + (_CUT if start + len(part) < len(problem.text) else "")
+    shown = lead + _displayed(part)
+    if start + len(part) < len(problem.text):
+        shown += _CUT
     margin = " " * max(4 - len(number), 0)
     yield f"{margin}{number} | {shown}"
     yield f"{margin}{' ' * len(number)} | {' ' * _width(before)}{'^' * max(_width(_displayed(meant)), 1)}"

@@ -63,7 +63,8 @@ def query(
     elif as_csv:
         writer = csv.writer(_StandardOutput(), lineterminator="\n")
         writer.writerow(map(no_formula, answer.columns))
-        writer.writerows([no_formula(_text(value)) for value in row] for row in answer.rows())
+        for row in answer.rows():
+            writer.writerow([no_formula(_text(value)) for value in row])
     else:
         _show(answer)
 

@@ -49,7 +49,11 @@ def setup(
         missing = ()
     _refuse_or_name(missing, tools=tools)
     # Of the debug image apt brings busybox, of the full one all tools.
-    made = ["tiny", *(["debug"] if by_apt else []), *(["full"] if tools else [])]
+    made = ["tiny"]
+    if by_apt:
+        made.append("debug")
+    if tools:
+        made.append("full")
     prepare_outside(*made, kernel=_boots_machines(platforms=platforms))
     if platforms:
         _build_gvisor()
@@ -69,7 +73,9 @@ def _refuse_or_name(missing: Sequence[packages.Package], *, tools: bool) -> None
     """A ``UsageError`` where nothing can be measured without; what else is missing is named, and left out."""
     if not missing:
         return
-    demanded = packages.TO_MEASURE | ({package.name for package in packages.FOR_TOOLS} if tools else set())
+    demanded = set(packages.TO_MEASURE)
+    if tools:
+        demanded.update(package.name for package in packages.FOR_TOOLS)
     first = [package.name for package in missing if package.name in demanded]
     if packages.manager() == "apt":
         sentence = packages.missing_sentence([package.name for package in missing])

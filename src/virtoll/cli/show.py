@@ -75,8 +75,8 @@ def show_platform(
         "packages": list(kind.packages),
         "remedy": kind.remedy,
         "page": page_of(name),
-        "parameters": [asdict(parameter) for parameter in describe(kind.parameter_model)],
-        "entry": [asdict(parameter) for parameter in describe(PlatformEntry)],
+        "parameters": list(map(asdict, describe(kind.parameter_model))),
+        "entry": list(map(asdict, describe(PlatformEntry))),
     }
     if as_json:
         print_json(document)
@@ -130,7 +130,7 @@ def show_workload(
         "loads_peer": kind.loads_peer,
         "needs": {**asdict(needs), "features": sorted(needs.features)},
         "page": _WORKLOAD_PAGE,
-        "parameters": [asdict(parameter) for parameter in describe(kind.parameter_model)],
+        "parameters": list(map(asdict, describe(kind.parameter_model))),
     }
     if as_json:
         print_json(document)

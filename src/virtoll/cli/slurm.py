@@ -310,13 +310,12 @@ def _tell(folder: Path, there: CampaignStatus, under_way: list[Queued]) -> None:
 
 def _task_words(array: ArrayJob, job: str, settings: SubmissionRecord) -> str:
     from virtoll.pipeline.parts import blocks_words
+    from virtoll.report.words import counted
 
-    many, nodes = len(array.record.tasks), settings.nodes
+    tasks = counted(len(array.record.tasks), "task")
+    nodes = counted(settings.nodes, "node")
     beside = f", each with its {' and its '.join(settings.labels)}" if settings.labels else ""
-    return (
-        f"array job {job}: {many} {'task' if many == 1 else 'tasks'} for {blocks_words(array.blocks)}, on at most "
-        f"{nodes} {'node' if nodes == 1 else 'nodes'} at once{beside}"
-    )
+    return f"array job {job}: {tasks} for {blocks_words(array.blocks)}, on at most {nodes} at once{beside}"
 
 
 def _document(there: CampaignStatus, tasks: list[Queued] | None, words: dict[tuple[int, ...], str]) -> dict[str, Any]:
@@ -325,29 +324,30 @@ def _document(there: CampaignStatus, tasks: list[Queued] | None, words: dict[tup
     def counted(blocks: tuple[int, ...]) -> list[int]:
         return [block + 1 for block in blocks]
 
+    begun = [
+        {"blocks": counted(part.blocks), "state": part.state, "reason": part.reason or None} for part in there.begun
+    ]
     return {
         "version": 1,
         "campaign": there.campaign.campaign,
         "experiment": there.campaign.experiment,
         "blocks": there.campaign.blocks,
         "complete": counted(there.complete),
-        "begun": [
-            {"blocks": counted(part.blocks), "state": part.state, "reason": part.reason or None} for part in there.begun
-        ],
+        "begun": begun,
         "missing": counted(there.missing),
-        "tasks": None
-        if tasks is None
-        else [
-            {
-                "task": f"{queued_task.task.job}_{queued_task.task.index}",
-                "blocks": counted(queued_task.blocks),
-                "state": queued_task.task.state,
-                "node": queued_task.task.node or None,
-                "reason": queued_task.task.reason if queued_task.task.reason != "None" else None,
-            }
-            for queued_task in tasks
-        ],
+        "tasks": None if tasks is None else list(map(_task_document, tasks)),
         "last_words": [{"blocks": counted(blocks), "said": ending} for blocks, ending in words.items()],
+    }
+
+
+def _task_document(queued_task: Queued) -> dict[str, object]:
+    task = queued_task.task
+    return {
+        "task": f"{task.job}_{task.index}",
+        "blocks": [block + 1 for block in queued_task.blocks],
+        "state": task.state,
+        "node": task.node or None,
+        "reason": task.reason if task.reason != "None" else None,
     }
 
 

@@ -114,9 +114,8 @@ TOPICS: Final = {"environment": "Environment variables", "exit-codes": "Exit cod
 
 def lines(topic: str) -> list[tuple[str, str]]:
     """A topic as terms with what they mean; ``KeyError`` where there is no such topic."""
-    return {
-        "environment": [
-            (variable.name, f"{variable.meaning} Without it: {variable.without}.") for variable in ENVIRONMENT
-        ],
-        "exit-codes": [(str(exit_code.code), exit_code.meaning) for exit_code in EXIT_CODES],
-    }[topic]
+    if topic == "environment":
+        return [(variable.name, f"{variable.meaning} Without it: {variable.without}.") for variable in ENVIRONMENT]
+    if topic == "exit-codes":
+        return [(str(exit_code.code), exit_code.meaning) for exit_code in EXIT_CODES]
+    raise KeyError(topic)

@@ -16,7 +16,7 @@ from pathlib import Path
 from virtoll.errors import UsageError
 from virtoll.experiment.complaints import validated
 from virtoll.experiment.model import LABEL_PATTERN, Build, Catalogue, PlatformChoice
-from virtoll.experiment.near import near
+from virtoll.experiment.near import did_you_mean, near
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.yaml_file import parse_yaml
 
@@ -144,8 +144,11 @@ def _with_programs(text: str, choice: PlatformChoice, catalogue: Catalogue) -> P
         raise UsageError(f"{text!r}: there is no such folder or program; {_ALLOWED}")
     if _is_elsewhere(choice):
         return None
-    files = {name: path / name if path.is_dir() else path for name in catalogue.programs(choice)}
-    programs = {name: file for name, file in files.items() if file.name == name and file.is_file()}
+    programs = {}
+    for name in catalogue.programs(choice):
+        file = path / name if path.is_dir() else path
+        if file.name == name and file.is_file():
+            programs[name] = file
     for file in programs.values():
         if not os.access(file, os.X_OK):
             raise UsageError(f"{text!r}: {file} cannot be executed; make it executable (chmod +x)")
@@ -180,6 +183,4 @@ def _what_would(text: str, others: Sequence[PlatformChoice], catalogue: Catalogu
     if match[1] == _KERNEL:
         return "none of them boots the image's kernel on this machine; take one that does, such as qemu-tcg"
     keys = sorted({key for choice in others for key in type(choice.parameters).model_fields})
-    meant = near(match[1], keys)
-    question = f"did you mean {' or '.join(repr(key) for key in meant)}? " if meant else ""
-    return f"{question}their keys: {', '.join(keys) or 'none'}"
+    return f"{did_you_mean(near(match[1], keys))}their keys: {', '.join(keys) or 'none'}"

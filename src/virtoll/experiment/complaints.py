@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from virtoll.errors import Problem, UsageError, complaint
 from virtoll.experiment.describe import allowed_values, literal_values
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile
-from virtoll.experiment.near import choices, near
+from virtoll.experiment.near import choices, did_you_mean, near
 from virtoll.runfolder.yaml_file import MOST_PROBLEMS, YamlText
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -102,9 +102,7 @@ def wrong(path: Path, key: str, sentence: str, *under: str | int) -> UsageError:
 def unknown_key(key: object, known: Iterable[str]) -> str:
     """That a key is not known, what was probably meant, and which there are."""
     names = list(known)
-    meant = near(key, names)
-    question = f"did you mean {' or '.join(repr(name) for name in meant)}? " if meant else ""
-    return f"not known; {question}allowed keys: {', '.join(names)}"
+    return f"not known; {did_you_mean(near(key, names))}allowed keys: {', '.join(names)}"
 
 
 def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> UsageError:

@@ -104,10 +104,12 @@ def _words(annotation: Any, limits: _Limits) -> str:
     if limits.words is not None:
         return limits.words
     if origin is Literal:
-        return _either([repr(literal) if isinstance(literal, str) else str(literal) for literal in inner])
+        return _either(list(map(repr, inner)))
     if origin in (typing.Union, types.UnionType):
         kinds = [kind for kind in inner if kind is not type(None)]
-        return _words(kinds[0], limits) if len(kinds) == 1 else _either([_words(kind, _Limits()) for kind in kinds])
+        if len(kinds) == 1:
+            return _words(kinds[0], limits)
+        return _either([_words(kind, _Limits()) for kind in kinds])
     if origin in (list, tuple):
         each = _words(inner[0], _Limits()) if inner else "values"
         fewest = f", at least {limits.fewest} of them" if limits.fewest else ""
@@ -167,11 +169,12 @@ def meaning(model: type[BaseModel], key: str) -> str:
 
 def describe_parameters(model: type[BaseModel]) -> dict[str, str]:
     """The same in one line each, for a program's table."""
-    return {
-        parameter.name: f"{parameter.allowed} ({parameter.default})"
-        + (f": {parameter.meaning}" if parameter.meaning else "")
-        for parameter in describe(model)
-    }
+    lines = {}
+    for parameter in describe(model):
+        lines[parameter.name] = f"{parameter.allowed} ({parameter.default})"
+        if parameter.meaning:
+            lines[parameter.name] += f": {parameter.meaning}"
+    return lines
 
 
 def _default(field: FieldInfo) -> str:

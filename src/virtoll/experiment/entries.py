@@ -19,14 +19,7 @@ from pydantic import BaseModel
 from virtoll.errors import as_written
 from virtoll.experiment.complaints import Gathered, validated, wrong
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile, OwnSize
-from virtoll.experiment.model import (
-    LABEL_PATTERN,
-    LABEL_WORDS,
-    Catalogue,
-    Parameters,
-    PlatformChoice,
-    WorkloadChoice,
-)
+from virtoll.experiment.model import LABEL_PATTERN, LABEL_WORDS, Catalogue, Parameters, PlatformChoice, WorkloadChoice
 from virtoll.experiment.near import choices
 from virtoll.experiment.topology import HostAddress, Testbed
 
@@ -167,8 +160,11 @@ def _own_sizes(
     sizes = []
     for combination in combinations(written, OwnSize, where, path):
         size = validated(OwnSize, combination, path, where)
-        words = [] if size.vcpus is None else [f"{size.vcpus}vcpu" + ("s" if size.vcpus > 1 else "")]
-        words += [] if size.memory is None else [_exactly(size.memory)]
+        words = []
+        if size.vcpus is not None:
+            words.append(f"{size.vcpus}vcpu{'s' if size.vcpus > 1 else ''}")
+        if size.memory is not None:
+            words.append(_exactly(size.memory))
         sizes.append((size, words))
     return sizes
 
@@ -319,11 +315,7 @@ def _label(written: object, where: str, path: Path) -> str | None:
         raise wrong(path, f"{where}.label", f"no figure can be drawn with {_TAKEN!r}; give another label")
     if written is None or (isinstance(written, str) and re.fullmatch(LABEL_PATTERN, written)):
         return written
-    raise wrong(
-        path,
-        f"{where}.label",
-        f"{as_written(written)} is not a label; allowed: {LABEL_WORDS}",
-    )
+    raise wrong(path, f"{where}.label", f"{as_written(written)} is not a label; allowed: {LABEL_WORDS}")
 
 
 def _words(written: object, where: str, path: Path) -> str | None:
@@ -337,12 +329,10 @@ def combinations(written: dict[str, Any], model: type[Parameters], where: str, p
     for key, values in written.items():
         if values == []:
             raise wrong(path, where, "the list is empty; give at least one value", key)
-    factors = [
-        [(key, value) for value in values]
-        if isinstance(values, list) and not wants_list(model, key)
-        else [(key, values)]
-        for key, values in written.items()
-    ]
+    factors = []
+    for key, values in written.items():
+        several = values if isinstance(values, list) and not wants_list(model, key) else [values]
+        factors.append([(key, value) for value in several])
     return [dict(combination) for combination in itertools.product(*factors)]
 
 

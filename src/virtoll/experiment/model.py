@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from virtoll.experiment.describe import Words
 from virtoll.experiment.selection import EVERYTHING, Cell, Selection
@@ -37,6 +38,12 @@ def _switch(value: Any) -> Any:
 
 
 Switch = Annotated[Literal["on", "off"], BeforeValidator(_switch, json_schema_input_type=Literal["on", "off"] | bool)]
+
+
+def refuse(sentence: str) -> NoReturn:
+    """For a model's validator: its keys do not go together, in a sentence that is printed as it is."""
+    kind = "combination"
+    raise PydanticCustomError(kind, "{sentence}", {"sentence": sentence})
 
 
 class Parameters(BaseModel):

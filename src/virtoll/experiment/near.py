@@ -87,6 +87,12 @@ def _similar(word: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(plain[match] for match in alike)
 
 
+def did_you_mean(meant: Sequence[str], word: str = "or") -> str:
+    """The question before a sentence goes on, with a space after it; empty where nothing is near."""
+    names = f" {word} ".join(map(repr, meant))
+    return f"did you mean {names}? " if meant else ""
+
+
 def choices(written: object, known: Iterable[str], command: str = "") -> str:
     """What may stand there, as a sentence goes on: what was probably meant first, and all that is allowed.
 
@@ -97,7 +103,7 @@ def choices(written: object, known: Iterable[str], command: str = "") -> str:
     listed = f"allowed: {', '.join(names)}"
     if not meant:
         return listed
-    question = f"did you mean {' or '.join(repr(name) for name in meant)}?"
+    question = did_you_mean(meant).rstrip()
     if len(names) <= _MOST_LISTED:
         return f"{question} {listed}"
     return f"{question} '{command}' shows all" if command else question

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from virtoll.errors import UsageError
 from virtoll.experiment.against import Sides, located_setting, sides_of
@@ -116,7 +116,9 @@ class _Source:
 def _parsed(read: YamlText, text: str, path: Path, catalogue: Catalogue, selection: Selection) -> Experiment:
     document = read.value
     if not isinstance(document, dict):
-        raise UsageError(f"{path}: the file must be a mapping with the keys {_keys_of(ExperimentFile)}, sizes")
+        raise UsageError(
+            f"{path}: the file must be a mapping with the keys {', '.join(ExperimentFile.model_fields)}, sizes"
+        )
     document, size = at_size(document, selection.size, path)
     source = _Source(path, text, size, selection, catalogue)
     path = source.path
@@ -196,7 +198,8 @@ def _experiment(
     settings = settings or tuple(located_setting(text, source.file.parent) for text in parsed.against)
     sides = _sides(settings, platforms, cells, control, parsed, source)
     cells = _of_sides(cells, sides)
-    labels, run = {label for label, _ in cells}, {workload for _, workload in cells}
+    labels = {label for label, _ in cells}
+    run = {workload for _, workload in cells}
     started = labels | {condition.platform for condition in conditions}
     baseline = parsed.baseline if parsed.baseline in labels else None
     if looks is not None:
@@ -424,7 +427,3 @@ def _parse_consolidation(parsed: ConsolidationFile, text: str, path: Path, catal
         consolidation=parsed.consolidation,
         image=parsed.guest.image or "tiny",
     )
-
-
-def _keys_of(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)

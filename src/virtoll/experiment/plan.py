@@ -97,8 +97,10 @@ class Plan:
 
     def blocks(self) -> list[tuple[Trial, ...]]:
         """The trials of each block, in order."""
-        numbers = sorted({trial.block for trial in self.trials})
-        return [tuple(trial for trial in self.trials if trial.block == number) for number in numbers]
+        blocks: dict[int, list[Trial]] = {}
+        for trial in self.trials:
+            blocks.setdefault(trial.block, []).append(trial)
+        return [tuple(blocks[number]) for number in sorted(blocks)]
 
 
 def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
@@ -143,13 +145,11 @@ def _trials(experiment: Experiment, seconds: TrialSeconds) -> Iterator[Trial]:
 
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:
     """Each workload with the platforms that it runs on, in the experiment's order."""
-    return [
-        (
-            workload,
-            [platform for platform in experiment.platforms if (platform.label, workload.workload) in experiment.cells],
-        )
-        for workload in experiment.workloads
-    ]
+    cells = []
+    for choice in experiment.workloads:
+        platforms = [other for other in experiment.platforms if (other.label, choice.workload) in experiment.cells]
+        cells.append((choice, platforms))
+    return cells
 
 
 @dataclass(frozen=True)
@@ -295,5 +295,7 @@ def estimate_seconds(
         if kind not in each:
             each[kind] = trial_seconds(trial)
         trials += each[kind]
-    boots = [{trial.platform.label: trial.platform for trial in batch}.values() for batch in plan.batches()]
-    return trials + sum(boot_seconds(choice) for boot in boots for choice in boot)
+    boots: list[PlatformChoice] = []
+    for batch in plan.batches():
+        boots += {trial.platform.label: trial.platform for trial in batch}.values()
+    return trials + sum(map(boot_seconds, boots))

@@ -121,11 +121,7 @@ def _neighbours(definitions: Schema) -> Schema:
 
 
 def _object(
-    model: type[BaseModel],
-    definitions: Schema,
-    *,
-    factors: Collection[str] = (),
-    replaced: Mapping[str, Schema] = {},
+    model: type[BaseModel], definitions: Schema, *, factors: Collection[str] = (), replaced: Mapping[str, Schema] = {}
 ) -> Schema:
     """A model as a mapping; what it refers to is put into ``definitions``.
 

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from virtoll.errors import UsageError
-from virtoll.experiment.near import choices, near
+from virtoll.experiment.near import choices, did_you_mean, near
 
 _WHERE_GIVEN = ("blocks", "seed", "against")
 Cell = tuple[str, str]
@@ -64,7 +64,10 @@ class Selection:
 
     def as_record(self) -> dict[str, Any]:
         """As JSON holds it; number of blocks, seed and settings to measure against only where they were given."""
-        record = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        record = asdict(self)
+        for key, value in record.items():
+            if isinstance(value, tuple):
+                record[key] = list(value)
         return {key: value for key, value in record.items() if key not in _WHERE_GIVEN or value not in (None, [])}
 
     @classmethod
@@ -152,7 +155,7 @@ def _matched(
         }
         if not fitting:
             meant = [*near(platform, platforms), *near(workload, workloads)]
-            question = f"did you mean {' and '.join(repr(name) for name in meant)}? " if meant else ""
+            question = did_you_mean(meant, "and")
             raise refusal(f"{pattern!r} fits nothing of this experiment; {question}{_allowed(platforms, workloads)}")
         cells |= fitting
     return frozenset(cells)

@@ -13,7 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from virtoll.experiment.describe import Words
-from virtoll.experiment.near import near
+from virtoll.experiment.near import did_you_mean, near
 
 
 class _Model(BaseModel):
@@ -71,8 +71,7 @@ class HostAddress(_Model):
         if not isinstance(written, str):
             return written
         if written not in ("local", "guests"):
-            meant = near(written, ["local", "guests"])
-            question = f"did you mean {meant[0]!r}? " if meant else ""
+            question = did_you_mean(near(written, ["local", "guests"]))
             raise ValueError(f"{written!r} is no host; {question}{_ALLOWED}")
         return {written: True}
 

@@ -38,10 +38,11 @@ def hosts_of_nodes() -> dict[str, HostAddress]:
 
 def written(hosts: Mapping[str, HostAddress]) -> str:
     """Hosts over SSH or in namespaces, by their labels, as the variable has them."""
-    return ",".join(
-        f"{label}=ssh:{host.ssh}" if host.ssh is not None else f"{label}=netns:{host.netns}"
-        for label, host in hosts.items()
-    )
+    words = []
+    for label, host in hosts.items():
+        place = f"netns:{host.netns}" if host.ssh is None else f"ssh:{host.ssh}"
+        words.append(f"{label}={place}")
+    return ",".join(words)
 
 
 def on_its_nodes(testbed: Testbed) -> Testbed:
@@ -61,4 +62,6 @@ def on_its_nodes(testbed: Testbed) -> Testbed:
 
 def node_words(labels: Collection[str]) -> dict[str, str]:
     """Of these labels those that the environment has a host for, with the host in words: ``ssh node12``."""
-    return {label: host.words for label, host in hosts_of_nodes().items() if label in labels} if labels else {}
+    if not labels:
+        return {}
+    return {label: host.words for label, host in hosts_of_nodes().items() if label in labels}

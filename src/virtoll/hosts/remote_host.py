@@ -22,15 +22,7 @@ from virtoll.hosts.base import LocalHost
 from virtoll.hosts.remote_data import RemoteVolume, make_remote
 from virtoll.hosts.undo import Undo
 from virtoll.lab.captured import passed_on
-from virtoll.lab.commands import (
-    PIPED,
-    PLAIN,
-    CommandRecorder,
-    ConnectedHost,
-    Connection,
-    ProcessOptions,
-    no_record,
-)
+from virtoll.lab.commands import PIPED, PLAIN, CommandRecorder, ConnectedHost, Connection, ProcessOptions, no_record
 from virtoll.lab.data import DataBy
 from virtoll.lab.inside import end_process
 

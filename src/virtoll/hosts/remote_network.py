@@ -162,7 +162,8 @@ class RemoteNetwork:
 
     def are_of_neighbour(self, network: GuestNetwork) -> bool:
         """Whether none of these links is by a NIC of the measured guests'."""
-        return {self._nic(link) for link in network.links} <= {nic.name for nic in self._neighbour_nics.values()}
+        names = {nic.name for nic in self._neighbour_nics.values()}
+        return names.issuperset(map(self._nic, network.links))
 
     def as_nics(self, network: GuestNetwork) -> GuestNetwork:
         """The links of the host itself, which has the NICs and no interface behind them: by the NICs' own addresses."""
@@ -221,7 +222,11 @@ class RemoteNetwork:
 
     def _ip(self, *lines: str, force: bool = False, namespace: str | None = None) -> None:
         """``force``: a line that fails does not end it. ``namespace``: in that network namespace there."""
-        words = ["ip", *(["-netns", namespace] if namespace is not None else []), *(["-force"] if force else [])]
+        words = ["ip"]
+        if namespace is not None:
+            words += ["-netns", namespace]
+        if force:
+            words.append("-force")
         self._host.run([*words, "-batch", "-"], "network", stdin="".join(f"{line}\n" for line in lines).encode())
 
 

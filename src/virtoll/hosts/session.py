@@ -60,8 +60,8 @@ def inherited() -> Streams | None:
     if text is None:
         return None
     agents, undos, outside = json.loads(text)
-    of_agents, of_undos = (tuple((reader, writer) for reader, writer in ends) for ends in (agents, undos))
-    return Streams(of_agents, of_undos, outside)
+    of_agents = tuple((reader, writer) for reader, writer in agents)
+    return Streams(of_agents, tuple((reader, writer) for reader, writer in undos), outside)
 
 
 @contextlib.contextmanager
@@ -87,7 +87,8 @@ def open_session(testbed: Testbed | None, agent: Path) -> Iterator[tuple[dict[st
             started = [stack.enter_context(_agent_on(open_host(host), agent, names)) for host, names in hosts]
         outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, outside)
-        streams = Streams(tuple(stream for stream, _ in started), tuple(undo for _, undo in started), outside)
+        undos = tuple(undo for _, undo in started)
+        streams = Streams(tuple(stream for stream, _ in started), undos, outside)
         yield {VARIABLE: json.dumps([streams.agents, streams.undos, outside])}, streams.descriptors
 
 

@@ -129,11 +129,11 @@ class Cache:
         note = self.home / "verified" / name
         with contextlib.suppress(OSError, NotPrivate):  # a cache that cannot be written is hashed each time
             make_shown_folder(note.parent)
-            beside = note.with_suffix(f".{os.getpid()}")
-            beside.unlink(missing_ok=True)
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
+            draft = note.with_suffix(f".{os.getpid()}")
+            draft.unlink(missing_ok=True)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
                 file.write(state)
-            beside.replace(note)
+            draft.replace(note)
 
     def _sweep(self) -> tuple[Path, ...]:
         """What is gone now. Only with the lock held: whoever made these folders is dead."""

@@ -45,7 +45,7 @@ from virtoll.workloads.loads import (
     not_sent_through,
 )
 from virtoll.workloads.programs import GUEST_ENVIRONMENT, GUEST_HOME, last_line
-from virtoll.workloads.starvation import retaken, why_no_result
+from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
 from virtoll.workloads.sweep import SweepParameters, source_rate, sweep
 from virtoll.workloads.traffic import send
 
@@ -143,8 +143,10 @@ class Neighbours:
             self.progress.message(f"what {live.boot} forwards at most")
             stream = stream_through(bench, MAXIMUM_SWEEP)
 
-            def measure(rate: float | None) -> Point:
-                return send(bench.peer, stream, MAXIMUM_SWEEP, bench.next_tag(), MAXIMUM_SWEEP.point_ns, rate)
+            def measure(rate: float | None, require_cpu: RequireCpu) -> Point:
+                point = send(bench.peer, stream, MAXIMUM_SWEEP, bench.next_tag(), MAXIMUM_SWEEP.point_ns, rate)
+                require_cpu(point)
+                return point
 
             with running((live,)):
                 points = sweep(MAXIMUM_SWEEP, lambda rate: retaken(partial(measure, rate)))

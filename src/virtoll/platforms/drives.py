@@ -37,11 +37,14 @@ class Drive:
 def drive_words(*, root: Drive | None, data: Drive | None) -> list[str]:
     """What the kernel's line says of the drives that are there: the image's erofs form, the data directory's disk."""
     modules = dict.fromkeys(module for drive in (root, data) if drive is not None for module in drive.modules)
-    return [
-        *([f"virtoll.modules={','.join(modules)}"] if modules else []),
-        *([f"virtoll.root={root.device}", "virtoll.disktype=erofs"] if root is not None else []),
-        *([f"virtoll.data={data.device}"] if data is not None else []),
-    ]
+    words = []
+    if modules:
+        words.append(f"virtoll.modules={','.join(modules)}")
+    if root is not None:
+        words += [f"virtoll.root={root.device}", "virtoll.disktype=erofs"]
+    if data is not None:
+        words.append(f"virtoll.data={data.device}")
+    return words
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import subprocess
 import tempfile
 import time
@@ -67,11 +68,7 @@ def enter(
     ``park``: how the container is stopped and how it goes on. ``cleanup`` is run at the end, the last first.
     """
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it is the guest's, as evidence
-    process = host.spawn(
-        [*command, *AGENT],
-        f"guest {request.name}",
-        replace(PIPED, stderr=complaints.fileno()),
-    )
+    process = host.spawn([*command, *AGENT], f"guest {request.name}", replace(PIPED, stderr=complaints.fileno()))
     agent: AgentClient = connect_stdio(process, request.name)
     guest = EnteredMachine(
         agent=agent,
@@ -104,7 +101,8 @@ def bridged(host: GuestHost, link: Link, bridge: str) -> None:
 
 def name_of(host: GuestHost, request: GuestRequest) -> str:
     """What a guest is called on its host: with the lab's id, by which leftovers are found."""
-    return f"{host.lab_id}-{''.join(character if character.isalnum() else '-' for character in request.name)}"
+    name = re.sub(r"[\W_]", "-", request.name)
+    return f"{host.lab_id}-{name}"
 
 
 def quietly(host: CommandRunner, argv: Sequence[str], role: str) -> None:

@@ -95,10 +95,7 @@ class OpenVzParameters(Attached):
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not for containers of OpenVZ; leave it out"
         if (self.tool == "prlctl") != (self.ostemplate is not None):
-            return (
-                "ostemplate",
-                "prlctl needs the name of an installed template; vzctl takes none",
-            )
+            return ("ostemplate", "prlctl needs the name of an installed template; vzctl takes none")
         return super().conflict(testbed)
 
 
@@ -344,8 +341,12 @@ def containers(host: CommandRunner) -> dict[str, str]:
         if _NO_TRIM not in error.stderr:
             raise
         listing = host.run([*every, *fields], "containers")
-    rows = (line.split(None, 1) for line in listing.splitlines() if line.strip())
-    return {row[0]: row[1].strip() if len(row) > 1 else "-" for row in rows}
+    names = {}
+    for line in listing.splitlines():
+        if line.strip():
+            number, *name = line.split(None, 1)
+            names[number] = name[0].strip() if name else "-"
+    return names
 
 
 def remove_leftovers(

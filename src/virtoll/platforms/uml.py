@@ -100,7 +100,7 @@ class UserModeLinux(Platform[UmlParameters]):
     title: ClassVar[str] = "User-mode Linux"
     max_vcpus: ClassVar[int | None] = 1
     lacks: ClassVar[Mapping[str, str]] = {
-        "address-space": "a process has less of it than the host's processes, and large reservations fail",
+        "address-space": "a process has less of it than the host's processes, and large reservations fail"
     }
     parameter_model = UmlParameters
     boot_seconds: ClassVar[float] = 2.5
@@ -282,9 +282,7 @@ def _environment(site: Site) -> list[str]:
 def _panic(evidence: dict[str, bytes]) -> str:
     """Why the kernel ended, from its console."""
     lines = evidence.get("console.txt", b"").decode(errors="replace").splitlines()
-    complaints = [line.strip() for line in lines if "panic" in line or "failed" in line] or [
-        line for line in lines if line
-    ]
+    complaints = [line for line in lines if "panic" in line or "failed" in line] or list(filter(None, lines))
     return f" (UML said: {complaints[-1].strip()})" if complaints else ""
 
 

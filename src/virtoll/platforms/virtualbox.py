@@ -310,19 +310,14 @@ def _adapter(host: GuestHost, network: Links, link: Link) -> Iterator[str]:
     bridge = network.bridge_port(link, outer)
     withdraw = host.guard(["ip", "link", "del", inner])
     try:
-        host.run(
-            ["ip", "-batch", "-"],
-            "adapter",
-            stdin="".join(
-                f"{line}\n"
-                for line in (
-                    f"link add {inner} mtu {link.mtu_bytes} type veth peer name {outer} mtu {link.mtu_bytes}",
-                    *(f"link set {interface} addrgenmode none" for interface in (inner, outer)),
-                    f"link set {outer} master {bridge} up",
-                    f"link set {inner} up",
-                )
-            ).encode(),
+        lines = (
+            f"link add {inner} mtu {link.mtu_bytes} type veth peer name {outer} mtu {link.mtu_bytes}",
+            f"link set {inner} addrgenmode none",
+            f"link set {outer} addrgenmode none",
+            f"link set {outer} master {bridge} up",
+            f"link set {inner} up",
         )
+        host.run(["ip", "-batch", "-"], "adapter", stdin="".join(f"{line}\n" for line in lines).encode())
         for name in (inner, outer):
             host.run(["ethtool", "-K", name, *(word for offload in _OFFLOADS for word in (offload, "off"))], "adapter")
         yield inner

@@ -118,9 +118,7 @@ class Vserver(Platform[VserverParameters]):
             spawned = now()
             ending = undo.enter_context(
                 PromisedEnd(
-                    host,
-                    role,
-                    lambda: f"vserver {name}" if name in guests(host, self.parameters.configuration) else "",
+                    host, role, lambda: f"vserver {name}" if name in guests(host, self.parameters.configuration) else ""
                 )
             )
             ending.promise(*(["vserver", "--silent", name, action] for action in ("stop", "delete")))

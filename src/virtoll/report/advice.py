@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from virtoll import units
@@ -27,7 +28,7 @@ from virtoll.advise import (
 )
 from virtoll.advise.meets import tightest_of
 from virtoll.report import words
-from virtoll.report.rows import Shown, TableRow, grouped
+from virtoll.report.rows import UNKNOWN, Shown, TableRow, grouped
 from virtoll.runfolder.yaml_file import dump_yaml
 from virtoll.stats.analysis import Analysis
 from virtoll.system.printable import printable
@@ -54,7 +55,7 @@ class AdviceView:
     parts: tuple[str, ...]
     family_line: str
     rows: tuple[TableRow, ...]
-    beside: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    with_neighbours: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     cautions: tuple[str, ...]
     experiments: tuple[tuple[str, str | None], ...]
     document: Mapping[str, Any]
@@ -108,12 +109,10 @@ def advice_view(advice: Advice, experiments: Sequence[AnsweringExperiment]) -> A
     return AdviceView(
         parts=advice.needs,
         family_line=_family(advice),
-        rows=tuple(_row(platform, named=named) for platform in advice.platforms),
-        beside=_gathered(advice),
+        rows=tuple(map(partial(_row, named=named), advice.platforms)),
+        with_neighbours=_gathered(advice),
         cautions=advice.cautions,
-        experiments=tuple(
-            (experiment_line(experiment).removesuffix(":"), experiment.text) for experiment in experiments
-        ),
+        experiments=tuple((experiment_line(each).removesuffix(":"), each.text) for each in experiments),
         document=advice_document(advice, experiments),
     )
 
@@ -122,7 +121,7 @@ def _gathered(advice: Advice) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], 
     """What is said of guests side by side, with all platforms that it is said of."""
     by_lines: dict[tuple[str, ...], tuple[str, ...]] = {}
     for platform in advice.platforms:
-        lines = tuple(line.strip() for each in platform.beside for line in _beside(each))
+        lines = tuple(line.strip() for each in platform.with_neighbours for line in _neighbour_lines(each))
         if lines:
             by_lines[lines] = (*by_lines.get(lines, ()), platform.platform)
     return tuple((platforms, lines) for lines, platforms in by_lines.items())
@@ -130,19 +129,27 @@ def _gathered(advice: Advice) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], 
 
 def _row(platform: PlatformAdvice, *, named: bool) -> TableRow:
     """A platform: the whole need, each part alone with the margin that it is sorted by, and how many guests."""
-    caveat = f"{platform.caveat}: it decides nothing" if platform.caveat else ""
-    cells = [Shown(_answer(platform.answer), caveat, _KINDS[platform.answer])]
-    for each in platform.alone:
-        tightest = each.tightest
-        evidence = [] if tightest is None else [_evidence(tightest, platform.caveat)]
-        margin = "" if tightest is None else _margin(tightest)
-        head = "; ".join(filter(None, (_answer(each.answer) if named else "", margin))) or _answer(each.answer)
-        times = tightest.margin.times if tightest is not None and tightest.margin is not None else None
-        cells.append(Shown(head, "\n".join(filter(None, (*evidence, each.reason))), value=times))
-    many = [f"{f'{guests.need}: ' if named else ''}{_guests(guests)}" for guests in platform.guests]
+    cells = [Shown(_answer(platform.answer), _caveat(platform), _KINDS[platform.answer])]
+    cells += [_part_cell(statement, platform.caveat, named=named) for statement in platform.alone]
+    many = list(map(_guests, platform.guests))
+    if named:
+        many = [f"{guests.need}: {text}" for guests, text in zip(platform.guests, many, strict=True)]
     most = max((guests.at_least or 0 for guests in platform.guests), default=None)
-    cells.append(Shown("; ".join(many) or "–", kind="" if many else "missing", value=most))
+    cells.append(Shown("; ".join(many), value=most) if many else UNKNOWN)
     return TableRow(platform.platform, tuple(cells))
+
+
+def _caveat(platform: PlatformAdvice) -> str:
+    return f"{platform.caveat}: it decides nothing" if platform.caveat else ""
+
+
+def _part_cell(statement: Statement, caveat: str | None, *, named: bool) -> Shown:
+    answer, tightest = _answer(statement.answer), statement.tightest
+    if tightest is None:
+        return Shown(answer, statement.reason)
+    head = words.with_semicolons(answer if named else "", _margin(tightest)) or answer
+    small = "\n".join(filter(None, (_evidence(tightest, caveat), statement.reason)))
+    return Shown(head, small, value=tightest.margin.times if tightest.margin is not None else None)
 
 
 def experiment_line(experiment: AnsweringExperiment) -> str:
@@ -151,18 +158,18 @@ def experiment_line(experiment: AnsweringExperiment) -> str:
         return f"not measured: {experiment.tells}; no experiment of this Virtoll can answer it: {experiment.note}"
     time = "" if experiment.seconds is None else f", about {units.time_to_come(max(experiment.seconds, 1.0))}"
     text = f"not measured or not decided: {experiment.tells}; this experiment would answer it{time}"
-    return f"{text}{f' ({experiment.note})' if experiment.note else ''}:"
+    return f"{text}{words.bracketed(experiment.note)}:"
 
 
 def _platform(platform: PlatformAdvice, *, several: bool) -> list[str]:
     """The answer, and lines of what it rests on."""
-    lines = [f"{_answer(platform.answer)}{f' ({platform.caveat}: it decides nothing)' if platform.caveat else ''}"]
+    lines = [f"{_answer(platform.answer)}{words.bracketed(_caveat(platform))}"]
     for statement in platform.alone:
         lines += _statement(statement, platform.caveat, named=several)
-    for beside in platform.beside:
-        lines += _beside(beside)
+    for with_neighbours in platform.with_neighbours:
+        lines += _neighbour_lines(with_neighbours)
     for guests in platform.guests:
-        lines.append(f"  how many{f', {guests.need}' if several else ''}: {_guests(guests)}")
+        lines.append(f"  {words.with_commas('how many', guests.need if several else '')}: {_guests(guests)}")
     return lines
 
 
@@ -175,8 +182,8 @@ def _statement(statement: Statement, caveat: str | None, *, named: bool) -> list
     tightest = statement.tightest
     if tightest is None:
         return [f"  {head}: {statement.reason}" if head else f"  {statement.reason}"]
-    margin = _margin(tightest)
-    lines = [f"  {', '.join(filter(None, (head, margin)))}"] if head or margin else []
+    head = words.with_commas(head, _margin(tightest))
+    lines = [f"  {head}"] if head else []
     lines.append(f"    {_evidence(tightest, caveat)}")
     if statement.reason:
         lines.append(f"    {statement.reason}")
@@ -213,21 +220,21 @@ def _times(number: float) -> str:
 def _evidence(finding: Finding, caveat: str | None) -> str:
     """'568 kframes/s of IP forwarding 64 B; 3 blocks, 15 trials', and what limits it."""
     bounded = finding.bound.startswith("router") and "<" in finding.bound
-    relation = "were too much for" if finding.too_much else "within the bounds, of" if bounded else "of"
+    relation = "within the bounds, of" if bounded else "of"
+    if finding.too_much:
+        relation = "were too much for"
     value = "" if finding.value is None else f"{_value(finding.value, finding.unit)} {relation} "
-    where = f", {finding.under}" if finding.under else ""
     bound = "" if finding.bound.startswith("router") else f" ({finding.bound})"
-    rests_on = words.counted(finding.trials, "trial")
-    if finding.blocks:
-        rests_on = f"{words.counted(finding.blocks, 'block')}, {rests_on}"
-    text = f"{value}{finding.task}{bound}{where}; {rests_on}"
+    blocks = words.counted(finding.blocks, "block") if finding.blocks else ""
+    rests_on = words.with_commas(blocks, words.counted(finding.trials, "trial"))
+    text = f"{words.with_commas(f'{value}{finding.task}{bound}', finding.under)}; {rests_on}"
     fit = _fit(finding.fit) if finding.fit is not None else ""
     more = [finding.note, *((fit, finding.reason) if finding.value is not None else (finding.reason, fit))]
     if finding.caveat and finding.caveat != caveat:
         more.append(finding.caveat)
     if finding.more_blocks is not None:
         more.append(f"{words.counted(finding.more_blocks, 'block')} more would decide it, were the estimate the truth")
-    return "; ".join(filter(None, (text, *more)))
+    return words.with_semicolons(text, *more)
 
 
 def _value(number: float, unit: str) -> str:
@@ -246,27 +253,31 @@ def _fit(fit: Fit) -> str:
     return f"{name} ({error}{residual}; {len(fit.sizes)} sizes)"
 
 
-def _beside(beside: WithNeighbours) -> list[str]:
-    loads = " and ".join(beside.loads)
-    text = f"{beside.need}, beside the load '{loads}' in the others' place: {_answer(beside.answer)}"
-    tightest = tightest_of(beside.findings)
+def _neighbour_lines(statement: WithNeighbours) -> list[str]:
+    loads = " and ".join(statement.loads)
+    text = f"{statement.need}, beside the load '{loads}' in the others' place: {_answer(statement.answer)}"
+    tightest = tightest_of(statement.findings)
+    reason = statement.reason
     if tightest is not None:
-        text += f"; {'; '.join(filter(None, (_margin(tightest), _evidence(tightest, None))))}"
-    reason = "" if tightest is not None and beside.reason == tightest.reason else beside.reason
-    head = f"  {text}{f'; {reason}' if reason else ''}"
-    return [head, *(f"    {_factor(factor)}" for factor in beside.factors)]
+        text = words.with_semicolons(text, _margin(tightest), _evidence(tightest, None))
+        reason = "" if reason == tightest.reason else reason
+    return [
+        f"  {words.with_semicolons(text, reason)}",
+        *(f"    {_factor(factor)}" for factor in statement.factors),
+    ]
 
 
 def _factor(factor: Factor) -> str:
     if factor.share is None:
         return f"{factor.condition}: {factor.why_not}"
-    ends = "" if factor.low is None or factor.high is None else f" ({words.ends(factor.low, factor.high)})"
-    error = (
-        "" if factor.held_out is None else f"; blocks differ from the others' by up to {units.percent(factor.held_out)}"
-    )
-    return f"{factor.condition}: keeps {words.share(factor.share)} of what it does alone{ends}{error}" + (
-        f"; as a factor it is not used: {factor.why_not}" if factor.why_not else ""
-    )
+    ends = words.ends_of(factor.low, factor.high)
+    between = words.bracketed(ends and words.ends(*ends))
+    text = f"{factor.condition}: keeps {words.share(factor.share)} of what it does alone{between}"
+    if factor.held_out is not None:
+        text += f"; blocks differ from the others' by up to {units.percent(factor.held_out)}"
+    if factor.why_not:
+        text += f"; as a factor it is not used: {factor.why_not}"
+    return text
 
 
 def _guests(guests: Guests) -> str:
@@ -281,10 +292,13 @@ def _guests(guests: Guests) -> str:
         parts.append(f"{guests.by_model} by the model{where}")
     if not parts:
         first = guests.steps[0].findings[0]
-        parts.append(f"cannot be said{f' ({guests.caveat or first.reason})' if guests.caveat or first.reason else ''}")
-    more = [f"each takes {units.size(round(guests.taken_bytes))} of the host's memory"] if guests.taken_bytes else []
-    more += [_fit(guests.fit)] if guests.fit is not None else []
-    return "; ".join([*parts, measured, *more])
+        parts.append(f"cannot be said{words.bracketed(guests.caveat or first.reason)}")
+    parts.append(measured)
+    if guests.taken_bytes:
+        parts.append(f"each takes {units.size(round(guests.taken_bytes))} of the host's memory")
+    if guests.fit is not None:
+        parts.append(_fit(guests.fit))
+    return "; ".join(parts)
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ Main functions: `rankings` (each workload's), `ranked` (the same in words), `not
 `cost_to_know_line`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from virtoll import units
@@ -58,6 +58,12 @@ def rankings(analysis: Analysis) -> tuple[Ranking, ...]:
 def ranked(analysis: Analysis) -> tuple[RankedTask, ...]:
     """The rankings in words."""
     return tuple(_row(analysis, task_ranking) for task_ranking in rankings(analysis))
+
+
+def places_line(rows: Iterable[RankedTask]) -> str:
+    """What a range of places means; empty where there is none."""
+    shared = any(" to " in entry.place for row in rows for entry in row.platforms)
+    return PLACES if shared else ""
 
 
 def title_line(analysis: Analysis) -> str:

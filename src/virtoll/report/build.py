@@ -24,6 +24,7 @@ from virtoll.report.page import render_page
 from virtoll.report.page_files import write_page, write_tables
 from virtoll.report.renewal import renewed
 from virtoll.report.report_input import ReportInput
+from virtoll.report.rows import grouped
 from virtoll.report.tables import csv_tables
 from virtoll.runfolder.damage import damage_told
 from virtoll.runfolder.looks import Looks
@@ -63,16 +64,15 @@ def load(run_directory: Path) -> RunData:
     _refuse_foreign(folder, latest)
     _refuse_unknown(folder, "boots.jsonl", [boot.platform for boot in boots])
     _refuse_unknown(folder, "groups.jsonl", [group.platform for group in groups])
+    by_kind = grouped(latest, _kind)
     return RunData(
         manifest=folder.manifest,
         state=_state(folder),
-        trials=tuple(
-            trial for trial in latest if not trial.warm_up and trial.condition is None and trial.scale is None
-        ),
-        beside=tuple(trial for trial in latest if not trial.warm_up and trial.condition is not None),
-        at_once=tuple(trial for trial in latest if not trial.warm_up and trial.scale is not None),
+        trials=tuple(by_kind.get("alone", ())),
+        with_neighbours=tuple(by_kind.get("with neighbours", ())),
+        at_once=tuple(by_kind.get("at once", ())),
         groups=groups,
-        warm_ups=tuple(trial for trial in latest if trial.warm_up),
+        warm_ups=tuple(by_kind.get("warm-up", ())),
         boots=boots,
         commands=folder.commands(),
         fitness=folder.fitness(),
@@ -82,6 +82,14 @@ def load(run_directory: Path) -> RunData:
         looks=folder.looks(),
         observed=folder.explanations.observed(),
     )
+
+
+def _kind(trial: TrialRecord) -> str:
+    if trial.warm_up:
+        return "warm-up"
+    if trial.condition is not None:
+        return "with neighbours"
+    return "alone" if trial.scale is None else "at once"
 
 
 def _state(folder: RunFolder) -> State:
@@ -177,9 +185,10 @@ def ledger_of(analysis: Analysis, claims: Sequence[Claim] = (), ratios: Ratios |
     UsageError where two claims have one identifier, or where a value's unit is not what was read.
     """
     every = (*claims, *published_claims())
-    twice = [name for name, count in Counter(claim.id for claim in every).items() if count > 1]
-    if twice:
-        raise UsageError(f"claim {twice[0]} is there twice; give one of yours another id than the published ones have")
+    ids = Counter(claim.id for claim in every)
+    for name, count in ids.items():
+        if count > 1:
+            raise UsageError(f"claim {name} is there twice; give one of yours another id than the published ones have")
     return judge_claims(analysis, every, ratios)
 
 
@@ -239,7 +248,7 @@ def _built(
     figures = figures_of(source)
     drawings = _drawings(drawer, analysis, figures)
     ratios = Ratios(analysis)
-    source = replace(source, beside=then_and_now(analysis, ratios))
+    source = replace(source, then_and_now=then_and_now(analysis, ratios))
     of_papers = {name: figure for name, figure in figures_of(source).items() if name not in figures}
     drawings |= _drawings(drawer, analysis, of_papers)
     advice = adviser(analysis) if adviser is not None else None

@@ -6,7 +6,8 @@ page (`compared_page`). Must not: decide anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,12 +96,16 @@ class Compared:
     @property
     def summary(self) -> str:
         """How many comparisons of primary metrics came to which verdict."""
-        comparisons = [comparison for comparison in self.between.comparisons if comparison.task.metric.primary]
+        comparisons = _primary(self.between.comparisons)
         if not comparisons:
             return "Nothing that both have can be compared."
-        counts = [(verdict, sum(comparison.verdict is verdict for comparison in comparisons)) for verdict in _COUNTED]
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+        counts = Counter(comparison.verdict for comparison in comparisons)
+        verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _COUNTED if counts[verdict])
         return f"{words.counted(len(comparisons), 'comparison')} of primary metrics: {verdicts}."
+
+
+def _primary(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    return [comparison for comparison in comparisons if comparison.task.metric.primary]
 
 
 def _run_words(analysis: Analysis) -> str:
@@ -113,16 +118,14 @@ def _run_words(analysis: Analysis) -> str:
 
 def cautions(compared: Compared) -> list[str]:
     """What must be read before any number, a sentence each."""
-    sentences = [*compared.remarks]
-    for name, analysis in ((compared.first, compared.between.first), (compared.second, compared.between.second)):
-        state = analysis.data.state
-        if state.state != "complete" and not (compared.between.paired and name == compared.second):
+    sentences, between = [*compared.remarks], compared.between
+    for analysis in (between.first,) if between.paired else (between.first, between.second):
+        state = analysis.data.state.state
+        if state != "complete":
             run = analysis.data.manifest.run
-            sentences.append(f"Run {run} is not complete ({state.state}): this rests on what it has measured so far.")
-    if compared.between.alarms:
-        tasks = ", ".join(
-            f"{comparison.task.label} ({words.said(comparison).text})" for comparison in compared.between.alarms
-        )
+            sentences.append(f"Run {run} is not complete ({state}): this rests on what it has measured so far.")
+    if between.alarms:
+        tasks = ", ".join(map(words.task_verdict, between.alarms))
         sentences.append(
             f"Do not trust this comparison: the A/A control differs in {tasks}, which chance alone does in one of a "
             "hundred."
@@ -132,49 +135,57 @@ def cautions(compared: Compared) -> list[str]:
 
 def notes(compared: Compared) -> list[str]:
     """What is to be known of the whole comparison, a sentence or two each."""
-    between = compared.between
-    sentences = [compared.how]
-    bare = [
-        comparison for comparison in between.host if comparison.share is not None and comparison.task.metric.primary
+    primary = _primary(compared.between.comparisons)
+    return [
+        compared.how,
+        *_host_note(compared),
+        *_detectable_note(primary),
+        *_left_out_notes(compared),
+        *_family_note(primary, compared.between.level),
     ]
-    if bare:
-        shares = [comparison.share for comparison in bare if comparison.share is not None]
+
+
+def _host_note(compared: Compared) -> Iterator[str]:
+    bare = _primary(compared.between.host)
+    shares = words.shares(bare)
+    if shares:
         line = f"The host itself in {compared.second}: {words.between(min(shares), max(shares))} of {compared.first}."
         changed = [comparison for comparison in bare if comparison.verdict in DIFFERENT]
         if changed:
-            tasks = ", ".join(f"{comparison.task.label} ({words.said(comparison).text})" for comparison in changed)
+            tasks = ", ".join(map(words.task_verdict, changed))
             line += f" It differs in {tasks}; the platforms' shares are made in each run, so that this falls out."
-        sentences.append(line)
-    limits = [
-        comparison.smallest
-        for comparison in between.comparisons
-        if comparison.smallest is not None and comparison.task.metric.primary
-    ]
+        yield line
+
+
+def _detectable_note(primary: Iterable[Comparison]) -> Iterator[str]:
+    limits = [comparison.smallest for comparison in primary if comparison.smallest is not None]
     if limits:
-        low, high = words.smallest(min(limits)), words.smallest(max(limits))
-        sentences.append(
+        yield (
             "In four of five such comparisons a difference is found that is a factor of "
-            f"{words.joined(low, high)} or more. Not known does not mean no difference: more blocks would decide."
+            f"{words.smallest_between(limits)} or more. Not known does not mean no difference: more blocks would "
+            "decide."
         )
-    alone = [
-        f"only {name} has {', '.join(labels)}"
-        for name, labels in (
-            (compared.first, between.alone_in_first),
-            (compared.second, between.alone_in_second),
-        )
-        if labels and between.whole
-    ]
+
+
+def _left_out_notes(compared: Compared) -> Iterator[str]:
+    between = compared.between
+    alone = []
+    for name, labels in ((compared.first, between.alone_in_first), (compared.second, between.alone_in_second)):
+        if labels and between.whole:
+            alone.append(f"only {name} has {', '.join(labels)}")
     if alone:
-        sentences.append(f"Not compared: {'; '.join(alone)}.")
-    if any(analysis.data.beside or analysis.data.at_once for analysis in (between.first, between.second)):
-        sentences.append("Guests beside others, and several at once, are not compared: each run's report has them.")
-    size = sum(comparison.p_value is not None and comparison.task.metric.primary for comparison in between.comparisons)
+        yield f"Not compared: {'; '.join(alone)}."
+    if any(analysis.data.with_neighbours or analysis.data.at_once for analysis in (between.first, between.second)):
+        yield "Guests beside others, and several at once, are not compared: each run's report has them."
+
+
+def _family_note(primary: Iterable[Comparison], level: float) -> Iterator[str]:
+    size = sum(comparison.p_value is not None for comparison in primary)
     if size:
-        sentences.append(
+        yield (
             f"Verdicts are corrected (Holm) over {words.counted(size, 'comparison')} of primary metrics; the "
-            f"chance that any difference among them is false is at most {words.amount(between.level)}."
+            f"chance that any difference among them is false is at most {words.amount(level)}."
         )
-    return sentences
 
 
 def shown_tasks(between: Between) -> list[Task]:
@@ -214,24 +225,21 @@ def compared_lines(compared: Compared, width: int) -> list[RenderableType]:
     from virtoll.report.terminal import text
 
     shown: list[RenderableType] = [text(f"{compared.title}: {compared.summary}", "bold")]
-    shown += [
-        text(f"{name}: {words_}", "dim")
-        for name, words_ in zip((compared.first, compared.second), compared.sides, strict=True)
-    ]
+    for name, side in zip((compared.first, compared.second), compared.sides, strict=True):
+        shown.append(text(f"{name}: {side}", "dim"))
     shown += [text(line, "bold") for line in cautions(compared)]
-    rows = {
-        task: [_cells(compared, comparison) for comparison in of_task(compared.between, task)]
-        for task in shown_tasks(compared.between)
-    }
-    every = [
-        ("", compared.first, "", compared.second, "", ""),
-        *(cells for task_rows in rows.values() for cells, _ in task_rows),
-    ]
-    widths = [max(cell_len(cells[place]) for cells in every) for place in range(5)]
+    rows = {}
+    heads = ("", compared.first, "", compared.second, "")
+    widths = list(map(cell_len, heads))
+    for task in shown_tasks(compared.between):
+        rows[task] = [_cells(compared, comparison) for comparison in of_task(compared.between, task)]
+        for cells, _ in rows[task]:
+            widths = [max(known, cell_len(cell)) for known, cell in zip(widths, cells[:5], strict=True)]
     widths[0] = min(widths[0], width // 3)
-    for number, (task, task_rows) in enumerate(rows.items()):
-        table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=True, header_style="dim", show_header=number == 0)
-        for place, head in enumerate(every[0][:5]):
+    for task, task_rows in rows.items():
+        is_first = task is next(iter(rows))
+        table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=True, header_style="dim", show_header=is_first)
+        for place, head in enumerate(heads):
             table.add_column(head, justify="right" if place else "left", overflow="fold", width=widths[place])
         table.add_column(f"{compared.second} is", overflow="fold")
         for cells, verdict in task_rows:
@@ -259,10 +267,7 @@ def _cells(compared: Compared, comparison: Comparison) -> tuple[tuple[str, ...],
 
 def compared_markdown(comparisons: Sequence[Compared]) -> str:
     """A comment on a change: what is asked for, what differs, all of it folded, and how it was measured."""
-    lines: list[str] = []
-    for compared in comparisons:
-        lines += ["", *_markdown_of(compared)] if lines else _markdown_of(compared)
-    return "\n".join(lines) + "\n"
+    return "\n\n".join("\n".join(_markdown_of(compared)) for compared in comparisons) + "\n"
 
 
 def _markdown_of(compared: Compared) -> Iterator[str]:
@@ -273,34 +278,32 @@ def _markdown_of(compared: Compared) -> Iterator[str]:
         yield from ("", f"**{comment_text(line)}**")
     if compared.gate is not None:
         yield from ("", f"**{comment_text(compared.gate.words)}**")
-        open_checks = [check for check in compared.gate.checks if check.outcome != "met"]
-        if open_checks:
-            yield from ("", *comment_heads(["outcome", "measured", "why"]))
-            for check in open_checks:
-                yield comment_row([check.outcome, check.measured, "; ".join(check.rest)])
+        yield from _markdown_checks(compared.gate)
     different = [comparison for comparison in compared.between.comparisons if comparison.verdict in DIFFERENT]
-    rest = [
-        comparison
-        for comparison in compared.between.comparisons
-        if comparison.task.metric.primary and comparison.verdict not in DIFFERENT
-    ]
+    primary = _primary(compared.between.comparisons)
+    rest = [comparison for comparison in primary if comparison.verdict not in DIFFERENT]
     if different:
         yield from ("", *_markdown_table(compared, different))
     if rest:
-        summary = "What does not differ, or is not known"
-        yield from (
-            "",
-            f"<details><summary>{summary}</summary>",
-            "",
-            *_markdown_table(compared, rest),
-            "",
-            "</details>",
-        )
+        yield from _folded("What does not differ, or is not known", _markdown_table(compared, rest))
     for line in notes(compared):
         yield from ("", comment_text(line))
     if not compared.between.paired:
-        changes = [f"- {comment_text(line)}" for line in change_lines(compared.changes)]
-        yield from ("", "<details><summary>What else differs</summary>", "", *changes, "", "</details>")
+        changes = change_lines(compared.changes)
+        yield from _folded("What else differs", (f"- {comment_text(line)}" for line in changes))
+
+
+def _folded(summary: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from ("", f"<details><summary>{summary}</summary>", "", *lines, "", "</details>")
+
+
+def _markdown_checks(gate: GateView) -> Iterator[str]:
+    """The thresholds that are not met."""
+    open_checks = [check for check in gate.checks if check.outcome != "met"]
+    if open_checks:
+        yield from ("", *comment_heads(["outcome", "measured", "why"]))
+    for check in open_checks:
+        yield comment_row([check.outcome, check.measured, "; ".join(check.rest)])
 
 
 def _markdown_table(compared: Compared, rows: Sequence[Comparison]) -> Iterator[str]:
@@ -316,19 +319,9 @@ def compared_document(comparisons: Sequence[Compared]) -> dict[str, Any]:
 
 def _document_of(compared: Compared) -> dict[str, Any]:
     between = compared.between
-    sides = zip(("first", "second"), (compared.first, compared.second), (between.first, between.second), strict=True)
     return {
-        **{
-            key: {
-                "name": name,
-                "run": analysis.data.manifest.run,
-                "created_realtime_ns": analysis.data.manifest.created_realtime_ns,
-                "state": analysis.data.state.state,
-                "virtoll": analysis.data.manifest.virtoll,
-                "host_fingerprint": analysis.data.manifest.host.get("fingerprint"),
-            }
-            for key, name, analysis in sides
-        },
+        "first": _side_document(compared.first, between.first),
+        "second": _side_document(compared.second, between.second),
         "paired": between.paired,
         "by": between.by,
         "level": between.level,
@@ -338,5 +331,17 @@ def _document_of(compared: Compared) -> dict[str, Any]:
             {"what": change.what, "before": change.before, "after": change.after} for change in compared.changes
         ],
         "rows": compared_table(between).records(),
-        "gate": None if compared.gate is None else dict(compared.gate.document),
+        "gate": compared.gate and dict(compared.gate.document),
+    }
+
+
+def _side_document(name: str, analysis: Analysis) -> dict[str, object]:
+    manifest = analysis.data.manifest
+    return {
+        "name": name,
+        "run": manifest.run,
+        "created_realtime_ns": manifest.created_realtime_ns,
+        "state": analysis.data.state.state,
+        "virtoll": manifest.virtoll,
+        "host_fingerprint": manifest.host.get("fingerprint"),
     }

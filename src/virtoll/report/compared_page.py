@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -118,8 +118,5 @@ def _row(compared: Compared, comparison: Comparison) -> RowView:
 
 def _tables(comparisons: Sequence[Compared]) -> list[CsvTable]:
     """`compared`, and of several comparisons `compared-2` and so on."""
-    tables = [compared_table(compared.between) for compared in comparisons]
-    return [
-        table if number == 1 else CsvTable(f"{table.name}-{number}", table.header, table.rows)
-        for number, table in enumerate(tables, 1)
-    ]
+    first, *rest = (compared_table(compared.between) for compared in comparisons)
+    return [first, *(replace(table, name=f"{table.name}-{number}") for number, table in enumerate(rest, 2))]

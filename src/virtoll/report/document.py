@@ -7,6 +7,7 @@ statistic.
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +25,11 @@ from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.report.sections.explanation.page import explanation_records
 from virtoll.report.table import Column, of_task
+from virtoll.stats.across_hosts import HostBlocks
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.cautions import Warned
 from virtoll.stats.compare import Comparison
+from virtoll.stats.fitness import FitnessReading
 from virtoll.stats.ranking import Placed, Ranking
 from virtoll.stats.remaining import block_seconds
 from virtoll.stats.values import Task
@@ -57,27 +61,24 @@ def report_document(
         **_head(analysis),
         "run": _run(analysis, folder, page, damage),
         "notes": list(notes(analysis, damage or ())),
-        "answer": [_ranking(analysis, ranking) for ranking in rankings(analysis)],
+        "answer": list(map(partial(_ranking, analysis), rankings(analysis))),
         "not_known": _not_known(analysis),
         "fitness": _fitness(analysis),
         "caveats": [{"platform": platform, "caveat": caveat} for platform, caveat in analysis.caveats.items()],
-        "cautions": [
-            {
-                "caution": caution.caution.title,
-                "concerns": caution.concerns,
-                "meaning": caution.caution.meaning,
-                "advice": caution.caution.advice,
-            }
-            for caution in analysis.cautions
-        ],
+        "cautions": list(map(_caution, analysis.cautions)),
         "medians": records_of(MEDIANS, analysis),
         "comparisons": records_of(COMPARISONS, analysis),
         **{name: tables.get(name, []) for name in _TABLES},
         "explanations": explanation_records(analysis),
         "claims": claims_document(ledger),
-        "advice": None if advice is None else dict(advice.document),
-        "gate": None if gate is None else dict(gate.document),
+        "advice": advice and dict(advice.document),
+        "gate": gate and dict(gate.document),
     }
+
+
+def _caution(caution: Warned) -> dict[str, object]:
+    kind = caution.caution
+    return {"caution": kind.title, "concerns": caution.concerns, "meaning": kind.meaning, "advice": kind.advice}
 
 
 def _tables(analysis: Analysis) -> Iterator[CsvTable]:
@@ -102,6 +103,9 @@ def _head(analysis: Analysis) -> dict[str, Any]:
 def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | None) -> dict[str, Any]:
     manifest, state = analysis.data.manifest, analysis.data.state
     values = (*analysis.observations, *analysis.isolation.observations, *analysis.at_once.observations)
+    whole = differences = None
+    if damage is not None:
+        whole, differences = not damage, list(damage)
     return {
         "name": manifest.run,
         "folder": str(folder),
@@ -112,19 +116,16 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
         "size": manifest.experiment.get("size"),
         "state": state.state,
         "state_reason": state.reason,
-        "whole": None if damage is None else not damage,
-        "differences": None if damage is None else list(damage),
+        "whole": whole,
+        "differences": differences,
         "baseline": manifest.baseline,
         "baseline_measured": analysis.baseline is not None,
         "control": manifest.control,
         "platforms": list(analysis.platforms),
         "blocks": analysis.blocks,
-        "part": manifest.part.to_json() if manifest.part is not None else None,
-        "merged": manifest.merged.to_json() if manifest.merged is not None else None,
-        "hosts": [
-            {"name": host.name, "fingerprint": host.fingerprint, "blocks": [block + 1 for block in host.blocks]}
-            for host in analysis.across_hosts.hosts
-        ],
+        "part": manifest.part and manifest.part.to_json(),
+        "merged": manifest.merged and manifest.merged.to_json(),
+        "hosts": list(map(_host, analysis.across_hosts.hosts)),
         "extended_after": [extension.blocks for extension in manifest.extensions],
         "error_level": analysis.level,
         "trials_planned": sum(not trial.warm_up for trial in manifest.plan.trials),
@@ -133,38 +134,41 @@ def _run(analysis: Analysis, folder: Path, page: Path, damage: Sequence[str] | N
     }
 
 
+def _host(host: HostBlocks) -> dict[str, object]:
+    return {"name": host.name, "fingerprint": host.fingerprint, "blocks": [block + 1 for block in host.blocks]}
+
+
 def _task(task: Task) -> dict[str, Any]:
     """Keys that name a task, as the CSV tables have them."""
     return {column.name: column.value(task) for column in _OF_TASK}
 
 
 def _ranking(analysis: Analysis, ranking: Ranking) -> dict[str, Any]:
+    placed = [_placed(analysis, ranking.task, placed) for placed in ranking.placed]
+    return {**_task(ranking.task), "placed": placed, "unplaced": list(map(_unplaced, ranking.unplaced))}
+
+
+def _unplaced(comparison: Comparison) -> dict[str, object]:
     return {
-        **_task(ranking.task),
-        "placed": [_placed(analysis, ranking.task, placed) for placed in ranking.placed],
-        "unplaced": [
-            {
-                "platform": comparison.platform,
-                "verdict": str(comparison.verdict),
-                "caveat": comparison.caveat,
-                "reason": comparison.reason or None,
-            }
-            for comparison in ranking.unplaced
-        ],
+        "platform": comparison.platform,
+        "verdict": str(comparison.verdict),
+        "caveat": comparison.caveat,
+        "reason": comparison.reason or None,
     }
 
 
 def _placed(analysis: Analysis, task: Task, placed: Placed) -> dict[str, Any]:
     """A platform of a ranking; the interval of its share holds together with all others."""
     joint = placed.comparison.simultaneous if placed.comparison else None
-    at_most = joint.high if joint else 1.0
-    ends = (joint.low if joint else 1.0, math.inf if (placed.platform, task) in analysis.lower_bounds else at_most)
+    low, high = (joint.low, joint.high) if joint else (1.0, 1.0)
+    if (placed.platform, task) in analysis.lower_bounds:
+        high = math.inf
     return {
         "platform": placed.platform,
         "first_place": placed.first,
         "last_place": placed.last,
         "share": placed.comparison.share if placed.comparison else 1.0,
-        **record(("share_low", "share_high"), ends),
+        **record(("share_low", "share_high"), (low, high)),
         **_verdict(placed.comparison),
         "generator_bound": analysis.generator_bound(placed.platform, task),
     }
@@ -202,15 +206,16 @@ def _fitness(analysis: Analysis) -> dict[str, Any]:
         "level": str(analysis.fitness.level),
         "words": host_line(analysis),
         "reasons": list(analysis.fitness.reasons),
-        "readings": [
-            {
-                "name": finding.threshold.name,
-                "meaning": finding.threshold.meaning,
-                "value": finding.value,
-                "degraded_from": finding.threshold.degraded,
-                "unfit_from": finding.threshold.unfit,
-                "level": None if finding.level is None else str(finding.level),
-            }
-            for finding in analysis.fitness.findings
-        ],
+        "readings": list(map(_reading, analysis.fitness.findings)),
+    }
+
+
+def _reading(finding: FitnessReading) -> dict[str, object]:
+    return {
+        "name": finding.threshold.name,
+        "meaning": finding.threshold.meaning,
+        "value": finding.value,
+        "degraded_from": finding.threshold.degraded,
+        "unfit_from": finding.threshold.unfit,
+        "level": finding.level and str(finding.level),
     }

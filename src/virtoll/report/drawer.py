@@ -62,7 +62,8 @@ def answer(request: dict[str, Any]) -> dict[str, str]:
     shown, printed = request["shown"], request["printed"] or request["shown"]
     page = _drawn(shown)
     paper = _on_paper(page)
-    pdf = _pdf(paper if printed is shown else _on_paper(_drawn(printed)), printed["points"])
+    on_paper = paper if printed is shown else _on_paper(_drawn(printed))
+    pdf = bytes(converter().svg_to_pdf(_sized(on_paper, printed["points"])))  # which takes a unit of SVG for a point
     return {
         "page": named(shapes_once(page), request["name"]),
         "svg": _sized(paper, shown["pixels"]),
@@ -118,7 +119,11 @@ def drawn(specification: str, config: dict[str, Any], pixels: float) -> str:
 def _as_path(match: re.Match[str]) -> str:
     """A straight line in half the letters."""
     x, y, across, down = match.groups()
-    step = f"h{across}" if down == "0" else f"v{down}" if across == "0" else f"l{across},{down}"
+    step = f"l{across},{down}"
+    if down == "0":
+        step = f"h{across}"
+    elif across == "0":
+        step = f"v{down}"
     return f'<path d="M{x},{y}{step}"'
 
 
@@ -177,11 +182,6 @@ def _sized(svg: str, across: float) -> str:
         raise ValueError("the SVG has no view box")
     down = across * float(head[2]) / float(head[1])
     return svg.replace("<svg ", f'<svg width="{across:g}" height="{down:.6g}" ', 1)
-
-
-def _pdf(svg: str, points: float) -> bytes:
-    """The converter takes a unit of SVG for a point."""
-    return bytes(converter().svg_to_pdf(_sized(svg, points)))
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

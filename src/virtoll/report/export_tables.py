@@ -96,7 +96,7 @@ def _cost(analysis: Analysis) -> ExportTable:
     every = (*analysis.comparisons, *analysis.control)
     compared = {(comparison.platform, comparison.task): comparison for comparison in every}
     named = {platform for platform, _ in (*analysis.cells, *compared)}
-    baseline = analysis.baseline if any(comparison.share is not None for comparison in analysis.comparisons) else None
+    baseline = analysis.baseline if words.shares(analysis.comparisons) else None
     groups = []
     for task in analysis.tasks:
         rows = []

@@ -94,8 +94,8 @@ def _value(check: Check) -> str:
     """'2.00x (1.98 to 2.03x) in 5 blocks'; empty where nothing was measured."""
     if check.estimate is None:
         return ""
-    ends = (check.low, check.high) if check.low is not None and check.high is not None else None
-    between = "" if ends is None else f" ({words.outward(*ends, check.unit)})"
+    ends = words.ends_of(check.low, check.high)
+    between = f" ({words.outward(*ends, check.unit)})" if ends else ""
     value = units.estimate(check.estimate, ends, check.unit)
     return f"{value}{between} in {words.counted(check.blocks, 'block')}"
 
@@ -115,7 +115,9 @@ def _rest(check: Check) -> Iterator[str]:
 def _apart(margin: float) -> str:
     """How far from the limit: '47 % better than', '2.3 times worse than', 'as good as'."""
     much = words.slowdown(max(margin, 1 / margin) if margin > 0 else math.inf)
-    return "as good as" if much == "0 %" else f"{much} {'better' if margin > 1 else 'worse'} than"
+    if much == "0 %":
+        return "as good as"
+    return f"{much} better than" if margin > 1 else f"{much} worse than"
 
 
 def gate_document(judged: Gate) -> dict[str, Any]:

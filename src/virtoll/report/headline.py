@@ -62,17 +62,13 @@ def control_line(analysis: Analysis) -> str:
     the primary metrics, and what a difference there means.
     """
     control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
-    shares = [
-        comparison.share
-        for comparison in analysis.control
-        if comparison.task.metric.primary and comparison.share is not None
-    ]
+    shares = words.shares(comparison for comparison in analysis.control if comparison.task.metric.primary)
     if control is None or not shares:
         return "There is no A/A control: the host was not compared with itself."
     line = f"The host against itself ({control} against {baseline}): {_shares(shares)}."
     if not analysis.alarms:
         return line
-    alarms = ", ".join(f"{comparison.task.label} ({words.said(comparison).text})" for comparison in analysis.alarms)
+    alarms = ", ".join(map(words.task_verdict, analysis.alarms))
     return (
         f"Do not trust this run: the host differs from itself in {alarms}. {control} and {baseline} are the same "
         "host, and chance alone does this in one run of a hundred. What disturbed it may have disturbed the platforms "
@@ -125,15 +121,8 @@ def decides_line(analysis: Analysis) -> str:
 
 def detects_words(analysis: Analysis) -> str:
     """All limits in a few words: 'differences above a factor of 1.17 to 31'; empty where nothing was tested."""
-    limits = [
-        factor
-        for by_resource in _primary_limits(analysis).values()
-        for factors in by_resource.values()
-        for factor in factors
-    ]
-    if not limits:
-        return ""
-    return f"differences above a factor of {words.joined(words.smallest(min(limits)), words.smallest(max(limits)))}"
+    limits = [detectable.factor for detectable in analysis.detectable if detectable.metric.primary]
+    return f"differences above a factor of {words.smallest_between(limits)}" if limits else ""
 
 
 def _largest_limits(analysis: Analysis) -> list[float]:
@@ -142,10 +131,7 @@ def _largest_limits(analysis: Analysis) -> list[float]:
 
 def _limits(factors: Mapping[str, Sequence[float]]) -> str:
     """'packet path 1.14, CPU 3.1 to 4.3' of factors by name."""
-    return ", ".join(
-        f"{name} {words.joined(words.smallest(min(limits)), words.smallest(max(limits)))}"
-        for name, limits in factors.items()
-    )
+    return ", ".join(f"{name} {words.smallest_between(limits)}" for name, limits in factors.items())
 
 
 def family_line(analysis: Analysis) -> str:
@@ -183,12 +169,12 @@ def overhead_line(analysis: Analysis) -> str:
     other = analysis.overhead_uncounted
     if other is not None and analysis.overhead is not None:
         line += f" Without counters {units.percent(other.share)} and {units.nanoseconds(other.besides_ns)}."
-    effects = [
-        f"{effect.platform} {effect.comparison.task.label} "
-        f"{words.share_and_interval(effect.comparison.share, effect.comparison.interval)}"
-        for effect in analysis.overhead_effects
-        if effect.comparison.share is not None
-    ]
+    effects = []
+    for effect in analysis.overhead_effects:
+        comparison = effect.comparison
+        if comparison.share is not None:
+            performance = words.share_and_interval(comparison.share, comparison.interval)
+            effects.append(f"{effect.platform} {comparison.task.label} {performance}")
     return f"{line} Performance without counters, of that with them: {', '.join(effects)}." if effects else line
 
 
@@ -199,13 +185,12 @@ def states_line(analysis: Analysis) -> str:
     """
     if not analysis.two_states:
         return ""
-    tasks = ", ".join(
+    states = [
         f"{state.task.label} ({words.share(state.share_slow)} of its trials are about "
         f"{words.slowdown(state.factor)} slower)"
-        for state in sorted(analysis.two_states, key=lambda state: -state.factor)[:_STATES_NAMED]
-    )
-    more = len(analysis.two_states) - _STATES_NAMED
-    tasks += f", and {more} more" if more > 0 else ""
+        for state in sorted(analysis.two_states, key=lambda state: -state.factor)
+    ]
+    tasks = words.first_of(states, _STATES_NAMED, last=", and")
     return f"The host itself has two speeds in {tasks}. No difference of less than a factor of two is reported there."
 
 
@@ -220,15 +205,14 @@ def bound_line(analysis: Analysis) -> str:
 def caveat_line(analysis: Analysis) -> str:
     """Which platforms' numbers are no results and why, in a sentence for each caveat; empty where there is none."""
     hosts = hosts_of(analysis.data.manifest)
-    sentences = []
-    for caveat in dict.fromkeys(analysis.caveats.values()):
-        labels = [label for label, its in analysis.caveats.items() if its == caveat]
-        named = ", ".join(f"{label} on {hosts[label]}" if label in hosts else label for label in labels)
-        sentences.append(
-            f"{CAVEAT_SIGN} {caveat} ({named}). This shows that it works; no number of it is a result, and no ratio "
-            "to the bare host is a slowdown."
-        )
-    return " ".join(sentences)
+    by_caveat: dict[str, list[str]] = {}
+    for label, caveat in analysis.caveats.items():
+        by_caveat.setdefault(caveat, []).append(f"{label} on {hosts[label]}" if label in hosts else label)
+    return " ".join(
+        f"{CAVEAT_SIGN} {caveat} ({', '.join(labels)}). This shows that it works; no number of it is a result, and no "
+        "ratio to the bare host is a slowdown."
+        for caveat, labels in by_caveat.items()
+    )
 
 
 def host_words(analysis: Analysis) -> str:
@@ -237,14 +221,15 @@ def host_words(analysis: Analysis) -> str:
     cpus = host.get("cpus")
     kernel = str(host.get("kernel") or "").partition(" ")[0]
     hosts = len(analysis.across_hosts.hosts)
-    facts = (
-        host.get("cpu_model"),
-        words.counted(cpus, "CPU") if cpus else None,
-        host.get("os"),
-        f"Linux {kernel}" if kernel else None,
-        f"{hosts} such hosts" if hosts > 1 else None,
-    )
-    return ", ".join(str(fact) for fact in facts if fact)
+    facts = [host.get("cpu_model")]
+    if cpus:
+        facts.append(words.counted(cpus, "CPU"))
+    facts.append(host.get("os"))
+    if kernel:
+        facts.append(f"Linux {kernel}")
+    if hosts > 1:
+        facts.append(f"{hosts} such hosts")
+    return words.with_commas(*facts)
 
 
 def host_line(analysis: Analysis) -> str:
@@ -261,9 +246,10 @@ def left_out(analysis: Analysis) -> list[tuple[str, str]]:
     for entry in reversed(analysis.data.manifest.platforms):
         if not entry.available and entry.label in reasons:
             reasons[entry.label] = entry.reason or ""
-    compared = {comparison.platform for comparison in every if comparison.share is not None}
-    missing = [platform for platform in analysis.platforms if platform in reasons.keys() - compared]
-    return [(platform, reasons[platform]) for platform in missing]
+    for comparison in every:
+        if comparison.share is not None:
+            reasons.pop(comparison.platform, None)
+    return [(platform, reasons[platform]) for platform in analysis.platforms if platform in reasons]
 
 
 def left_out_line(analysis: Analysis, most: int | None = None) -> str:
@@ -359,7 +345,7 @@ def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) 
         else:
             names.append(_named(group))
     if most is not None and len(names) > most:
-        shares = _shares([comparison.share for comparison in alike if comparison.share is not None])
+        shares = _shares(words.shares(alike))
         return f"{lead}: {len(alike)} comparisons ({shares}), one by one in the table of slowdowns"
     return f"{lead}: {', '.join(names)}" if names else ""
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.changes import NOTHING, change_lines
 from virtoll.report.history_runs import Gathered
-from virtoll.stats.history import History, Kind, RunOfHistory, Series, SeriesChange, Step
+from virtoll.stats.history import History, Kind, RunOfHistory, Series, SeriesChange, Step, Stretch
 
 _NAMED = 3  # of a longer list
 
@@ -83,15 +85,12 @@ def _place(history: History, after: int, changes: Sequence[tuple[Series, SeriesC
     for _, change in changes:
         steps |= {step.after: step for step in history.steps_of(change)}
     ordered = sorted(changes, key=lambda entry: entry[0].of.kind is Kind.OWN)
-    return PlaceView(
-        before=history.runs[after - 1].name,
-        after=history.runs[after].name,
-        changes=tuple(_change(history, series, change) for series, change in ordered),
-        steps=tuple(
-            (f"{history.runs[place - 1].name} and {history.runs[place].name}", change_lines(step.changes))
-            for place, step in sorted(steps.items())
-        ),
-    )
+    names = [run.name for run in history.runs]
+    lines = [
+        (f"{names[place - 1]} and {names[place]}", change_lines(step.changes)) for place, step in sorted(steps.items())
+    ]
+    views = (_change(history, series, change) for series, change in ordered)
+    return PlaceView(names[after - 1], names[after], tuple(views), tuple(lines))
 
 
 def _change(history: History, series: Series, change: SeriesChange) -> ChangeView:
@@ -117,7 +116,8 @@ def _interval(change: SeriesChange) -> str:
     for direction in (" slower", " faster"):
         if all(end.endswith(direction) for end in ends):
             sizes = [end.removesuffix(direction) for end in ends]
-            return words.joined(*(sizes if change.factor > 1 else sizes[::-1])) if len(sizes) > 1 else sizes[0]
+            low, high = sizes[0], sizes[-1]
+            return words.joined(low, high) if change.factor > 1 else words.joined(high, low)
     return text
 
 
@@ -143,9 +143,9 @@ def remarks(history: History, gathered: Gathered) -> list[str]:
     sentences = []
     unknown = [series for series in history.series if series.changes is None]
     if unknown:
-        fewest, needed = min(len(series.runs) for series in unknown), max(series.needed for series in unknown)
-        most = max(len(series.runs) for series in unknown)
-        have = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        counts = sorted(len(series.runs) for series in unknown)
+        have = words.joined(str(counts[0]), str(counts[-1]))
+        needed = max(series.needed for series in unknown)
         sentences.append(
             f"not known: {_series(len(unknown))} with {have} of the {needed} runs that telling a change needs"
         )
@@ -163,9 +163,8 @@ def _series(count: int) -> str:
 
 
 def _names(series: Sequence[Series]) -> str:
-    names = list(dict.fromkeys(f"{entry.of.platform}, {entry.task.label}" for entry in series))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{'; '.join(names[:_NAMED])}{more}"
+    names = dict.fromkeys(f"{entry.of.platform}, {entry.task.label}" for entry in series)
+    return words.first_of(list(names), _NAMED, "; ")
 
 
 def history_lines(history: History, gathered: Gathered) -> Iterator[str]:
@@ -193,40 +192,49 @@ def history_document(history: History, gathered: Gathered) -> dict[str, Any]:
     return {
         "experiment": gathered.experiment,
         "level": history.level,
-        "runs": [
-            {
-                "run": run.name,
-                "folder": str(folder),
-                "created_realtime_ns": run.manifest.created_realtime_ns,
-                "virtoll": run.manifest.virtoll,
-                "host": run.manifest.host["fingerprint"],
-            }
-            for run, folder in zip(history.runs, gathered.folders, strict=True)
-        ],
-        "series": [_series_record(history, series) for series in history.series],
-        "steps": [_step_record(history, step) for step in history.steps],
+        "runs": list(map(_run_record, history.runs, gathered.folders)),
+        "series": list(map(partial(_series_record, history), history.series)),
+        "steps": list(map(partial(_step_record, history), history.steps)),
         "left_out": list(gathered.left_out),
+    }
+
+
+def _run_record(run: RunOfHistory, folder: Path) -> dict[str, object]:
+    return {
+        "run": run.name,
+        "folder": str(folder),
+        "created_realtime_ns": run.manifest.created_realtime_ns,
+        "virtoll": run.manifest.virtoll,
+        "host": run.manifest.host["fingerprint"],
     }
 
 
 def _series_record(history: History, series: Series) -> dict[str, Any]:
     names = [run.name for run in history.runs]
+    changes = None
+    if series.changes is not None:
+        changes = list(map(partial(_change_record, history), series.changes))
+    better = series.task.metric.better
+    if series.of.kind is Kind.SHARE:
+        better = "higher"
     return {
+        **asdict(series.of),
         "kind": str(series.of.kind),
-        **{key: value for key, value in asdict(series.of).items() if key != "kind"},
         "task": series.task.label,
         "primary": series.task.metric.primary,
-        "better": "higher" if series.of.kind is Kind.SHARE else series.task.metric.better,
+        "better": better,
         "runs": [names[place] for place in series.runs],
         "values": list(series.values),
         "runs_needed": series.needed,
         "correlation": series.correlation,
         "alike": series.alike,
-        "stretches": [
-            {"first": names[each.first], "last": names[each.last], "median": each.level} for each in series.stretches
-        ],
-        "changes": None if series.changes is None else [_change_record(history, change) for change in series.changes],
+        "stretches": list(map(partial(_stretch_record, names), series.stretches)),
+        "changes": changes,
     }
+
+
+def _stretch_record(names: Sequence[str], stretch: Stretch) -> dict[str, object]:
+    return {"first": names[stretch.first], "last": names[stretch.last], "median": stretch.level}
 
 
 def _change_record(history: History, change: SeriesChange) -> dict[str, Any]:
@@ -240,7 +248,7 @@ def _change_record(history: History, change: SeriesChange) -> dict[str, Any]:
         "low": change.low,
         "high": change.high,
         "p_adjusted": change.p_adjusted,
-        "steps": [_step_record(history, step) for step in history.steps_of(change)],
+        "steps": list(map(partial(_step_record, history), history.steps_of(change))),
     }
 
 

@@ -1,6 +1,6 @@
 """The page of a history: one file, whose figures are drawn in it. Besides writing it, no numbers are computed here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,8 @@ def history_page(
     unchanged: list[tuple[str, FigureView]] = []
     for number, (name, task_series) in enumerate(by_task.items(), 1):
         drawing = rendered(f"history-{number}", partial(draw, history, task_series))
-        tasks = changed if any(series.changes for series in task_series) else unchanged
-        tasks.append((task_series[0].of.workload, _figure(drawing, name)))
+        has_changes = any(series.changes for series in task_series)
+        (changed if has_changes else unchanged).append((task_series[0].of.workload, _figure(drawing, name)))
     platforms = list(dict.fromkeys(series.of.platform for series in history.series))
     workloads = [workload for workload, _ in (*changed, *unchanged)]
     views = [view for _, view in (*changed, *unchanged)]
@@ -60,11 +60,8 @@ def history_page(
         "remarks": remarks(history, gathered),
         "changed": changed,
         "unchanged": unchanged,
-        "rows": [(series, _mark(series), series_level(series), series_outcome(series)) for series in history.series],
-        "steps": [
-            (history.runs[step.after - 1].name, history.runs[step.after].name, change_lines(step.changes))
-            for step in reversed(history.steps)
-        ],
+        "rows": list(map(_row, history.series)),
+        "steps": list(_steps(history)),
         "runs": [(run.name, moment(run), run.manifest.virtoll) for run in reversed(history.runs)],
     }
     return page_text("history.html.j2", context, views)
@@ -74,6 +71,17 @@ def _figure(drawing: Drawing, name: str) -> FigureView:
     """Drawn in the page alone: a browser draws nothing, and there are no files beside it."""
     mark = f"<!-- drawing {drawing.name} -->"
     return FigureView(drawing.name, name, "history", CAPTION, mark, None, drawing=drawing)
+
+
+def _row(series: Series) -> tuple[Series, str, str, str]:
+    return series, _mark(series), series_level(series), series_outcome(series)
+
+
+def _steps(history: History) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """The newest first."""
+    for step in reversed(history.steps):
+        before, after = history.runs[step.after - 1], history.runs[step.after]
+        yield before.name, after.name, change_lines(step.changes)
 
 
 def _mark(series: Series) -> str:

@@ -11,11 +11,13 @@ from pathlib import Path
 from virtoll.errors import RunFolderError, UsageError, VirtollError
 from virtoll.report import words
 from virtoll.report.build import load_analysis
+from virtoll.report.rows import grouped
 from virtoll.runfolder.overview import Head, head
 from virtoll.runfolder.sums import differences
 from virtoll.stats.comparability import machine_of
 from virtoll.stats.history import RunOfHistory, run_of_history
 
+RunAndHead = tuple[Path, Head]
 _STATES = {"running": "goes on", "killed": "was killed", "interrupted": "was interrupted"}
 
 
@@ -42,35 +44,48 @@ def gather(
     """
     left_out: list[str] = []
     heads = sorted(_heads(folders, left_out), key=lambda entry: (entry[1].created_ns, entry[0].name))
-    named = [entry for entry in heads if experiment in (None, entry[1].experiment)]
-    if heads and not named:
-        known = ", ".join(sorted({run_head.experiment for _, run_head in heads}))
-        raise UsageError(f"--experiment {experiment}: none of the {len(heads)} runs is of it; there are: {known}")
-    complete = list(_complete(named, left_out))
+    by_experiment = grouped(heads, lambda entry: entry[1].experiment)
+    if experiment is not None and heads:
+        if experiment not in by_experiment:
+            known = ", ".join(sorted(by_experiment))
+            raise UsageError(f"--experiment {experiment}: none of the {len(heads)} runs is of it; there are: {known}")
+        heads = by_experiment[experiment]
+    complete = list(_complete(heads, left_out))
     if not complete:
         raise UsageError(
             f"a history needs complete runs, and there is none{_because(left_out)}; 'virtoll run' makes one"
         )
     newest = complete[-1][1]
-    candidates = [entry for entry in complete if entry[1].experiment == newest.experiment]
-    if experiment is None and len(candidates) < len(complete):
-        others = ", ".join(sorted({run_head.experiment for _, run_head in complete} - {newest.experiment}))
-        runs = words.counted(len(complete) - len(candidates), "run")
-        left_out.append(f"{runs} of other experiments ({others}): --experiment takes one")
-    machine = machine_of(newest.host)
-    here = [entry for entry in candidates if machine_of(entry[1].host) == machine]
-    if len(here) < len(candidates):
-        machines = {machine_of(run_head.host) for _, run_head in candidates} - {machine}
-        elsewhere = words.counted(len(candidates) - len(here), "run")
-        hosts = words.counted(len(machines), "other host")
-        left_out.append(f"{elsewhere} of {hosts}: values of two hosts are never in one series")
+    here = _of_one_host(_of_one_experiment(complete, left_out), left_out)
     kept = dict(_read(here[-last:] if last is not None else here, left_out, tell))
     if not kept:
         raise UsageError(f"a history needs runs that can be read, and there is none{_because(left_out)}")
     return Gathered(newest.experiment, tuple(kept.values()), tuple(kept), tuple(left_out))
 
 
-def _heads(folders: Iterable[Path], left_out: list[str]) -> Iterable[tuple[Path, Head]]:
+def _of_one_experiment(runs: Sequence[RunAndHead], left_out: list[str]) -> list[RunAndHead]:
+    """Those of the newest run's experiment."""
+    by_experiment = grouped(runs, lambda entry: entry[1].experiment)
+    kept = by_experiment.pop(runs[-1][1].experiment)
+    if by_experiment:
+        count = words.counted(len(runs) - len(kept), "run")
+        others = ", ".join(sorted(by_experiment))
+        left_out.append(f"{count} of other experiments ({others}): --experiment takes one")
+    return kept
+
+
+def _of_one_host(runs: Sequence[RunAndHead], left_out: list[str]) -> list[RunAndHead]:
+    """Those of the newest run's host."""
+    by_machine = grouped(runs, lambda entry: machine_of(entry[1].host))
+    kept = by_machine.pop(machine_of(runs[-1][1].host))
+    if by_machine:
+        count = words.counted(len(runs) - len(kept), "run")
+        hosts = words.counted(len(by_machine), "other host")
+        left_out.append(f"{count} of {hosts}: values of two hosts are never in one series")
+    return kept
+
+
+def _heads(folders: Iterable[Path], left_out: list[str]) -> Iterable[RunAndHead]:
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         try:
             yield folder, head(folder)
@@ -78,7 +93,7 @@ def _heads(folders: Iterable[Path], left_out: list[str]) -> Iterable[tuple[Path,
             left_out.append(str(error))
 
 
-def _complete(heads: Iterable[tuple[Path, Head]], left_out: list[str]) -> Iterable[tuple[Path, Head]]:
+def _complete(heads: Iterable[RunAndHead], left_out: list[str]) -> Iterable[RunAndHead]:
     """Those that ended, each once: a copy says nothing that the run itself does not."""
     seen: dict[tuple[str, int], Path] = {}
     for folder, run_head in heads:
@@ -93,7 +108,7 @@ def _complete(heads: Iterable[tuple[Path, Head]], left_out: list[str]) -> Iterab
 
 
 def _read(
-    runs: Sequence[tuple[Path, Head]], left_out: list[str], tell: Callable[[str], None]
+    runs: Sequence[RunAndHead], left_out: list[str], tell: Callable[[str], None]
 ) -> Iterable[tuple[Path, RunOfHistory]]:
     """The values of each; its records are let go, so that many runs take no more memory than one."""
     for number, (folder, _) in enumerate(runs, 1):

@@ -5,7 +5,7 @@ paper asks for it. A sentence has at most 25 words, so lists are cut into severa
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,9 +76,8 @@ def methods_of(analysis: Analysis) -> Methods:
         ("Instrument", _instrument(analysis)),
     )
     paragraphs = [(topic, tuple(sentences)) for topic, sentences in made]
-    return Methods(
-        tuple((topic, sentences) for topic, sentences in paragraphs if sentences), analysis.data.manifest.virtoll
-    )
+    shown = tuple(paragraph for paragraph in paragraphs if paragraph[1])
+    return Methods(shown, analysis.data.manifest.virtoll)
 
 
 def _design(analysis: Analysis) -> Iterator[str]:
@@ -127,9 +126,10 @@ def _ends(analysis: Analysis) -> Iterator[str]:
     measured = words.counted(analysis.blocks, "block")
     yield f"Trials in {measured} gave values; {total['ok']} trials were ok{f', {joined(bad)}' if bad else ''}."
     for status in ("invalid", "failed", "skipped", "not run"):
-        platforms = [
-            f"{counts[status]} of {platform}" for platform, counts in analysis.statuses.items() if counts.get(status)
-        ]
+        platforms = []
+        for platform, counts in analysis.statuses.items():
+            if counts.get(status):
+                platforms.append(f"{counts[status]} of {platform}")
         yield from listed(f"{status.capitalize()}:", platforms, f"{status.capitalize()} as well:")
     added = [str(extension.blocks) for extension in analysis.data.manifest.extensions]
     yield from listed("Blocks were added, at a level of each number's own, after blocks", added)
@@ -172,9 +172,23 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
     if analysis.blocks < 2:
         yield "Only one block was measured, so there are no intervals, no tests and no verdicts."
         return
-    if not any((analysis.family, analysis.second_family, analysis.isolation.family, analysis.at_once.family)):
+    sizes = {
+        "of primary metrics": analysis.family,
+        "of other metrics": analysis.second_family,
+        "beside other guests": analysis.isolation.family,
+        "of guests at once": analysis.at_once.family,
+    }
+    families = [f"{size} {which}" for which, size in sizes.items() if size]
+    if not families:
         yield "No comparison could be tested, so there are no verdicts."
         return
+    yield from _tests(analysis, families)
+    if analysis.paper_method is not None and analysis.paper.rows:
+        yield f"Values are also summed up as a paper did: {analysis.paper_method.title}."
+
+
+def _tests(analysis: Analysis, families: Sequence[str]) -> Iterator[str]:
+    """How verdicts are found, of so many comparisons of each family."""
     every = (*analysis.comparisons, *analysis.isolation.comparisons, *analysis.at_once.comparisons)
     methods = sorted({comparison.interval.method for comparison in every if comparison.interval})
     yield from listed("Tests and 95 % intervals share one standard error:", methods)
@@ -183,22 +197,11 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
     if analysis.host_of:
         yield "A host counted once in each comparison, with the mean over its blocks."
     level = words.amount(analysis.level)
-    families = [
-        f"{analysis.family} of primary metrics" if analysis.family else "",
-        f"{analysis.second_family} of other metrics" if analysis.second_family else "",
-        f"{analysis.isolation.family} beside other guests" if analysis.isolation.family else "",
-        f"{analysis.at_once.family} of guests at once" if analysis.at_once.family else "",
-    ]
-    yield from listed(
-        f"Holm's correction at {level} was over these families of comparisons:",
-        [family for family in families if family],
-    )
+    yield from listed(f"Holm's correction at {level} was over these families of comparisons:", families)
     yield "Bounds (at least) are simultaneous over a family (Bonferroni)."
     margin = words.amount(analysis.margin)
     yield f"Alike means that two one-sided tests (Schuirmann 1987) leave no larger difference; the margin was {margin}."
     yield "What is neither is called not known, which does not mean that there is no difference."
-    if analysis.paper_method is not None and analysis.paper.rows:
-        yield f"Values are also summed up as a paper did: {analysis.paper_method.title}."
 
 
 def _doubts(analysis: Analysis) -> Iterator[str]:
@@ -206,39 +209,47 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
     yield f"By its state between trials the host was {analysis.fitness.level} for measuring."
     yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in analysis.fitness.reasons)
     yield from _control(analysis)
-    for host in dict.fromkeys(flag.host for flag in analysis.across_hosts.flagged):
-        tasks = dict.fromkeys(flag.task.label for flag in analysis.across_hosts.flagged if flag.host == host)
-        yield from listed(f"Unlike the other hosts was {host} in", list(tasks))
+    yield from _doubts_of_hosts(analysis)
+    caveats = _texts_by_name((caveat, label) for label, caveat in analysis.caveats.items())
+    for caveat, labels in caveats.items():
+        yield from listed(f"No result ({caveat}) is any number of", labels)
+    for platform, names in analysis.unlike.items():
+        yield from listed(f"Of {platform} not equal to the baseline's, although they should be:", names)
+    bound = dict.fromkeys(key[0] for key, headroom in analysis.headrooms.items() if headroom.generator_bound)
+    yield from listed(f"{Caution.GENERATOR_BOUND.title.capitalize()}, and so lower limits, were rates of", list(bound))
+    unsteady = [state.task.label for state in analysis.two_states]
+    yield from listed("The host had two states, between which its values fell, in", unsteady)
+    if analysis.in_paper_order:
+        yield "What changed on the host while the platforms ran one after the other is in these ratios."
+    mismatches = ((platform, text.replace(": ", " ")) for platform, text in analysis.equivalence.mismatches)
+    for platform, texts in _texts_by_name(mismatches).items():
+        yield from listed(f"Not as asked for was {platform}:", texts)
+
+
+def _doubts_of_hosts(analysis: Analysis) -> Iterator[str]:
+    """In a run that was merged of parts."""
+    flagged = _texts_by_name((flag.host, flag.task.label) for flag in analysis.across_hosts.flagged)
+    for host, tasks in flagged.items():
+        yield from listed(f"Unlike the other hosts was {host} in", tasks)
     merged = analysis.data.manifest.merged
     if merged is not None and merged.left_out:
         yield f"Left out when the run was merged of parts were {len(merged.left_out)} parts, blocks or hosts."
     if merged is not None and merged.doubts:
         yield f"Of {len(merged.doubts)} parts the host's clock was wrong."
-    for caveat in dict.fromkeys(analysis.caveats.values()):
-        labels = [label for label, its in analysis.caveats.items() if its == caveat]
-        yield from listed(f"No result ({caveat}) is any number of", labels)
-    for platform, names in analysis.unlike.items():
-        yield from listed(f"Of {platform} not equal to the baseline's, although they should be:", names)
-    bound = dict.fromkeys(
-        platform for (platform, _), headroom in analysis.headrooms.items() if headroom.generator_bound
-    )
-    yield from listed(f"{Caution.GENERATOR_BOUND.title.capitalize()}, and so lower limits, were rates of", list(bound))
-    yield from listed(
-        "The host had two states, between which its values fell, in", [o.task.label for o in analysis.two_states]
-    )
-    if analysis.in_paper_order:
-        yield "What changed on the host while the platforms ran one after the other is in these ratios."
-    missed: dict[str, list[str]] = {}
-    for platform, text in analysis.equivalence.mismatches:
-        missed.setdefault(platform, []).append(text.replace(": ", " "))
-    for platform, texts in missed.items():
-        yield from listed(f"Not as asked for was {platform}:", list(dict.fromkeys(texts)))
+
+
+def _texts_by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The texts of each name, each once, in the order of the pairs."""
+    by_name: dict[str, dict[str, None]] = {}
+    for name, text in pairs:
+        by_name.setdefault(name, {})[text] = None
+    return {name: list(texts) for name, texts in by_name.items()}
 
 
 def _control(analysis: Analysis) -> Iterator[str]:
     manifest = analysis.data.manifest
     control = (*analysis.control, *analysis.at_once.control)
-    shares = [comparison.share for comparison in control if comparison.share is not None]
+    shares = words.shares(control)
     if manifest.baseline is None:
         return
     if manifest.control is None or not shares:
@@ -246,10 +257,8 @@ def _control(analysis: Analysis) -> Iterator[str]:
         return
     between = words.between(min(shares), max(shares))
     yield f"As a control the host was compared with itself (A/A, {manifest.control}), and reached {between}."
-    yield from listed(
-        "There it differed from itself in",
-        [comparison.task.label for comparison in control if comparison.verdict in DIFFERENT],
-    )
+    different = [comparison.task.label for comparison in control if comparison.verdict in DIFFERENT]
+    yield from listed("There it differed from itself in", different)
 
 
 def _instrument(analysis: Analysis) -> Iterator[str]:

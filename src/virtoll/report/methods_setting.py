@@ -3,7 +3,7 @@
 Main functions: `listed`, which cuts a list into sentences of at most 25 words, and one for each paragraph. Pure.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
@@ -11,6 +11,7 @@ import yaml
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.rows import grouped
+from virtoll.runfolder.records import PlatformEntry
 from virtoll.runfolder.yaml_file import load_yaml
 from virtoll.stats.analysis import Analysis
 
@@ -23,7 +24,7 @@ def listed(lead: str, items: Sequence[str], further: str = "Further ones were", 
     left = list(items)
     while left:
         number = len(left)
-        while number > 1 and _count(f"{lead} {joined(left[:number])}{end}") > MOST_WORDS:
+        while number > 1 and len(f"{lead} {joined(left[:number])}{end}".split()) > MOST_WORDS:
             number -= 1
         yield f"{lead} {joined(left[:number])}{end}."
         left, lead = left[number:], further
@@ -38,33 +39,42 @@ def joined(items: Sequence[str]) -> str:
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _count(text: str) -> int:
-    return len(text.split())
-
-
 def host_sentences(analysis: Analysis) -> Iterator[str]:
     """The machine: CPU, memory, kernel, what it runs under, mitigations, settings, pinning."""
     host: dict[str, Any] = analysis.data.manifest.host
     cpu, cpus, memory = host.get("cpu_model"), host.get("cpus"), host.get("memory_bytes")
     yield f"The host's CPU was {cpu}." if cpu else "The host's CPU is not recorded."
-    parts = [words.counted(cpus, "CPU")] if cpus else []
-    parts += [f"{units.size(memory)} of memory"] if memory else []
+    parts = []
+    if cpus:
+        parts.append(words.counted(cpus, "CPU"))
+    if memory:
+        parts.append(f"{units.size(memory)} of memory")
     if parts:
         yield f"It had {joined(parts)}."
-    release, _, rest = str(host.get("kernel") or "").partition(" ")
-    kernel = (
-        f"Linux {release}{f' ({rest.split()[-1]})' if rest else ''}" if release else "a kernel that is not recorded"
-    )
+    kernel = _kernel(str(host.get("kernel") or ""))
     yield f"Its system was {host['os']} with {kernel}." if host.get("os") else f"Its kernel was {kernel}."
-    if "hypervisor" in host:
-        below = host["hypervisor"]
-        yield f"It was itself a virtual machine ({below})." if below else "It ran on no hypervisor that it could see."
-    if host.get("clock_source"):
-        timer = f", its timer had {host['timer_hz']} ticks a second" if host.get("timer_hz") else ""
-        yield f"Its clock source was {host['clock_source']}{timer}."
+    yield from _below(host)
     yield from _mitigations(host.get("mitigations") or {})
     yield from _settings(analysis)
     yield from _pinning(analysis.data.manifest.pinning or {})
+
+
+def _kernel(recorded: str) -> str:
+    if not recorded:
+        return "a kernel that is not recorded"
+    release, *version = recorded.split()
+    return f"Linux {release} ({version[-1]})" if version else f"Linux {release}"
+
+
+def _below(host: Mapping[str, Any]) -> Iterator[str]:
+    """The hypervisor and the clock that the host runs on."""
+    if host.get("hypervisor"):
+        yield f"It was itself a virtual machine ({host['hypervisor']})."
+    elif "hypervisor" in host:
+        yield "It ran on no hypervisor that it could see."
+    if host.get("clock_source"):
+        timer = f"its timer had {host['timer_hz']} ticks a second" if host.get("timer_hz") else ""
+        yield f"Its clock source was {words.with_commas(host['clock_source'], timer)}."
 
 
 def _mitigations(mitigations: dict[str, str]) -> Iterator[str]:
@@ -88,21 +98,20 @@ def _settings(analysis: Analysis) -> Iterator[str]:
         yield "No setting of the host was tuned by Virtoll."
     unknown = [text for name, text in _SETTINGS.items() if name not in tuned]
     yield from listed("Not recorded:", unknown)
-    seen = [frequency for sample in analysis.data.fitness for frequency in sample.frequency_khz or ()]
-    if seen:
-        low, high = (units.significant(frequency / 1e6) for frequency in (min(seen), max(seen)))
-        yield f"Between trials its CPUs were at {low if low == high else f'{low} to {high}'} GHz."
+    frequencies = sorted(khz for sample in analysis.data.fitness for khz in sample.frequency_khz or ())
+    if frequencies:
+        low, high = units.significant(frequencies[0] / 1e6), units.significant(frequencies[-1] / 1e6)
+        yield f"Between trials its CPUs were at {words.joined(low, high)} GHz."
 
 
 def _pinning(pinning: dict[str, Any]) -> Iterator[str]:
     parts = []
     if pinning.get("guest_cpus"):
         parts.append(f"guests to CPU {', '.join(map(str, pinning['guest_cpus']))}")
-    parts += [
-        f"the {role} to CPU {pinning[f'{role}_cpu']}"
-        for role in ("generator", "sink")
-        if pinning.get(f"{role}_cpu") is not None
-    ]
+    for role in ("generator", "sink"):
+        cpu = pinning.get(f"{role}_cpu")
+        if cpu is not None:
+            parts.append(f"the {role} to CPU {cpu}")
     yield from listed("Virtoll pinned", parts)
 
 
@@ -112,25 +121,29 @@ def platforms_sentences(analysis: Analysis) -> Iterator[str]:
     there = [entry for entry in manifest.platforms if entry.available]
     named = [f"{entry.label} ({entry.version or 'version not recorded'})" for entry in there]
     yield from listed("The platforms were", named)
-    yield from listed(
-        "Not available on this host and so skipped:",
-        [entry.label for entry in manifest.platforms if not entry.available],
-    )
-    keys = _asked(str(manifest.experiment.get("text") or ""))
-    for entry in there:
-        settings = [
-            f"{key.replace('_', ' ')} {_value(key, value)}"
-            for key, value in entry.parameters.items()
-            if value not in (None, [], {}) and key in keys.get(entry.platform, ())
-        ]
-        yield from listed(f"Of {entry.label} the experiment sets", settings, f"Of {entry.label} it sets as well")
+    lacking = [entry.label for entry in manifest.platforms if not entry.available]
+    yield from listed("Not available on this host and so skipped:", lacking)
+    yield from _parameters(there, str(manifest.experiment.get("text") or ""))
     elsewhere = [f"{entry.label} on {entry.host}" for entry in there if entry.host not in (None, "this machine")]
     yield from listed("Guests of some were on other hosts:", elsewhere, "Further ones were")
     stand = [f"{entry.label} for {entry.stands_for}" for entry in there if entry.stands_for]
     yield from listed("In the place of the paper's platforms stand", stand, "Further ones are")
 
 
-def _asked(text: str) -> dict[str, set[str]]:
+def _parameters(platforms: Sequence[PlatformEntry], text: str) -> Iterator[str]:
+    """What the experiment's text sets of each platform."""
+    keys = _keys_by_platform(text)
+    for entry in platforms:
+        known = keys.get(entry.platform, set())
+        settings = [
+            f"{key.replace('_', ' ')} {_value(key, value)}"
+            for key, value in entry.parameters.items()
+            if key in known and value not in (None, [], {})
+        ]
+        yield from listed(f"Of {entry.label} the experiment sets", settings, f"Of {entry.label} it sets as well")
+
+
+def _keys_by_platform(text: str) -> dict[str, set[str]]:
     """Which keys the experiment's own text sets of each platform; none where it is no YAML any more."""
     try:
         left = [load_yaml(text)]
@@ -158,26 +171,32 @@ def guests_sentences(analysis: Analysis) -> Iterator[str]:
     """How large guests were, and what was in them."""
     manifest = analysis.data.manifest
     guest = manifest.experiment.get("guest") or {}
-    points = analysis.at_once.points
-    if points:
-        yield from listed("Guests at once were:", list(map(analysis.at_once.words, points)), "And:")
-        cpus = joined([str(number) for number in sorted({point.vcpus for point in points})])
-        memory = joined([units.size(size) for size in sorted({point.memory_bytes for point in points})])
-        yield f"Virtual CPUs of each were {cpus}, its memory {memory}."
+    if analysis.at_once.points:
+        yield from _at_once_sentences(analysis)
     elif guest.get("vcpus") and guest.get("memory_bytes"):
         cpus = words.counted(guest["vcpus"], "virtual CPU")
         yield f"The experiment gives each guest {cpus} and {units.size(guest['memory_bytes'])} of memory."
-    sizes = [
-        f"{entry.label} {entry.vcpus} virtual CPUs"
-        if entry.vcpus
-        else f"{entry.label} {units.size(entry.memory_bytes or 0)}"
-        for entry in manifest.platforms
-        if entry.vcpus or entry.memory_bytes
-    ]
+    sizes = []
+    for entry in manifest.platforms:
+        if entry.vcpus:
+            sizes.append(f"{entry.label} {entry.vcpus} virtual CPUs")
+        elif entry.memory_bytes:
+            sizes.append(f"{entry.label} {units.size(entry.memory_bytes)}")
     yield from listed("Sizes of their own had", sizes)
-    image = manifest.image
-    if image is None:
-        return
+    if manifest.image is not None:
+        yield from _image_sentences(manifest.image)
+
+
+def _at_once_sentences(analysis: Analysis) -> Iterator[str]:
+    points = analysis.at_once.points
+    yield from listed("Guests at once were:", list(map(analysis.at_once.words, points)), "And:")
+    cpus = list(map(str, sorted({point.vcpus for point in points})))
+    memory = list(map(units.size, sorted({point.memory_bytes for point in points})))
+    yield f"Virtual CPUs of each were {joined(cpus)}, its memory {joined(memory)}."
+
+
+def _image_sentences(image: Mapping[str, Any]) -> Iterator[str]:
+    """What was in the guests."""
     digest = str(image.get("digest") or "").removeprefix("sha256:")[:12]
     yield f"The guests' image was {image.get('name')}{f' (sha256 {digest})' if digest else ''}."
     kernel = image.get("kernel") or {}
@@ -194,8 +213,7 @@ def workloads_sentences(analysis: Analysis) -> Iterator[str]:
     by_title = grouped((task for task in analysis.tasks if task.metric.primary), lambda task: task.metric.title)
     named = []
     for title, tasks in by_title.items():
-        sizes = ", ".join(filter(None, (task.size for task in tasks)))
-        named.append(f"{title} ({sizes})" if sizes else title)
+        named.append(f"{title}{words.bracketed(words.with_commas(*(task.size for task in tasks)))}")
     yield from listed("The workloads, with the sizes compared, were", named)
     second = dict.fromkeys(task.metric.title for task in analysis.tasks if not task.metric.primary)
     yield from listed("Further metrics of these trials were", list(second), "And")

@@ -69,15 +69,16 @@ def render_page(
     report's, `exports`: what a paper takes over, if both are made already. `advice`: on a user's needs. `gate`: on the
     run's thresholds.
     """
-    names = [table.name for table in csv_tables(source)] if tables is None else tables
+    if tables is None:
+        tables = [table.name for table in csv_tables(source)]
     exports = exports or exports_of(source.analysis)
     figures = list(_figures(source, drawings))
     context = _context(source, figures) | {
         "damage": damage,
         "unchecked": unchecked,
         "renewed_seconds": renewed_seconds,
-        "tables": [name for name in names if name != EXPLANATION.name],  # its own section links to it
-        "export_tables": [table.name for table in exports.tables],
+        "tables": [name for name in tables if name != EXPLANATION.name],  # its own section links to it
+        "export_tables": exports.tables,
         "methods_text": exports.methods.paragraphs,
         "advice": advice,
         "gate": gate,
@@ -99,9 +100,9 @@ def _figures(source: ReportInput, drawings: Mapping[str, Drawing]) -> Iterator[F
 def _context(source: ReportInput, figures: Sequence[FigureView]) -> dict[str, Any]:
     analysis, manifest = source.analysis, source.analysis.data.manifest
     values = {section.name: section.values(source) for section in SECTIONS}
+    values |= {function.__name__: function(analysis) for function in _OF_ANALYSIS}
     return {
         **values,
-        **{function.__name__: function(analysis) for function in _OF_ANALYSIS},
         **browser_context(
             figures,
             manifest.run,

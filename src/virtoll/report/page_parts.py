@@ -71,6 +71,7 @@ def browser_context(
     filtered by. `host`: what stands beside the run's name at the top of each printed page. `workload_of`: by the names
     of tasks. `caveats`: by platform.
     """
+    has_figures = any(view.specifications for view in figures)
     styles = platform_styles(platforms)
     looks = [{"name": name, "paint": style.paint, "shape": outline(style.marker)} for name, style in styles.items()]
     return {
@@ -79,7 +80,7 @@ def browser_context(
         "caveats": caveats,
         "policy": browser.policy(),
         "licences": browser.licences(),
-        "library": browser.library() if any(view.specifications for view in figures) else (),
+        "library": browser.library() if has_figures else (),
         "light": LIGHT,
         "dark": DARK,
         "printed_on_top": (run, host),
@@ -134,8 +135,5 @@ def _css_text(text: str) -> "Markup":
     """Any text as a string of CSS that may stand in an element `style`."""
     from markupsafe import Markup
 
-    plain = "".join(
-        letter if letter.isascii() and (letter.isalnum() or letter in " .,:_-") else f"\\{ord(letter):x} "
-        for letter in text
-    )
+    plain = re.sub(r"[^A-Za-z0-9 .,:_-]", lambda letter: f"\\{ord(letter[0]):x} ", text)
     return Markup(f'"{plain}"')  # noqa: S704 - escaped here

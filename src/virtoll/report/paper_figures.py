@@ -22,7 +22,7 @@ from virtoll.claims.paper_figures import (
 )
 from virtoll.report import words
 from virtoll.report.reproduction_runs import Reproduction
-from virtoll.report.rows import Shown, TableRow
+from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.report.sections.then_and_now.page import share_words
 from virtoll.stats.compared import Scalar
 
@@ -132,9 +132,9 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
     elif not runs:
         state = "not measured by these runs"
     else:
-        lacking = len(parts) - len(there)
         state = f"replayed by {', '.join(runs)}"
-        state += f"; {lacking} of {len(parts)} parts not measured" if lacking else ""
+        if len(there) < len(parts):
+            state += f"; {len(parts) - len(there)} of {len(parts)} parts not measured"
     shown = tuple(PartView(place, part.title, tuple(_rows(part))) for place, part in enumerate(parts) if part.marks)
     workloads = dict.fromkeys(mark.workload for part in there for _, mark in part.marks)
     return PaperFigureView(figure, state, shown, tuple(workloads))
@@ -142,20 +142,15 @@ def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
 
 def panels_of(data: PartData) -> list[PanelData]:
     """A panel for each run, and for each value of what the part has panels by, in the order measured."""
-    runs = list(dict.fromkeys(run for run, _ in data.marks))
+    by_run: dict[str, list[Mark]] = {}
+    for run, mark in data.marks:
+        by_run.setdefault(run, []).append(mark)
     panels = []
-    for run in runs:
-        marks = [mark for name, mark in data.marks if name == run]
-        printed = printed_of(data.figure, data.part, marks)
-        for panel in dict.fromkeys(mark.panel for mark in marks):
-            named = [panel_words(data.part, panel), f"run {run}" if len(runs) > 1 else ""]
-            panels.append(
-                PanelData(
-                    ", ".join(filter(None, named)),
-                    tuple(mark for mark in marks if mark.panel == panel),
-                    tuple(value for value in printed if value.panel == panel),
-                )
-            )
+    for run, marks in by_run.items():
+        printed = grouped(printed_of(data.figure, data.part, marks), lambda value: value.panel)
+        for panel, of_panel in grouped(marks, lambda mark: mark.panel).items():
+            title = words.with_commas(panel_words(data.part, panel), f"run {run}" if len(by_run) > 1 else "")
+            panels.append(PanelData(title, tuple(of_panel), tuple(printed.get(panel, ()))))
     return panels
 
 
@@ -167,25 +162,25 @@ def axis_words(name: str | None) -> str | None:
 def said_mark(part: Part, mark: Mark) -> str:
     """A measured value in words, as a pointer shows it."""
     value = _value(part, mark)
-    texts = [value.main, value.small, words.counted(mark.blocks, "block"), mark.caveat or ""]
-    place = place_words(part, mark)
-    return f"{mark.platform}{f', {place}' if place else ''}, {mark.task}: {', '.join(filter(None, texts))}"
+    blocks = words.counted(mark.blocks, "block")
+    text = words.with_commas(value.main, value.small, blocks, mark.caveat)
+    return f"{words.with_commas(mark.platform, place_words(part, mark), mark.task)}: {text}"
 
 
 def said_printed(part: Part, printed: Printed) -> str:
     """A printed value in words, as a pointer shows it."""
-    place = place_words(part, printed)
-    return f"then, {printed.platform}{f', {place}' if place else ''}: {share_words(printed.question.then)}"
+    where = words.with_commas("then", printed.platform, place_words(part, printed))
+    return f"{where}: {share_words(printed.question.then)}"
 
 
 def place_words(part: Part, mark: Mark | Printed) -> str:
     """Where a value stands: '68 B, 2 sources'."""
-    return ", ".join(filter(None, (panel_words(part, mark.panel), value_words(part.x, mark.x))))
+    return words.with_commas(panel_words(part, mark.panel), value_words(part.x, mark.x))
 
 
 def panel_words(part: Part, values: Iterable[Scalar | None]) -> str:
     """Which panel: 'beside heavy, affinity apart'."""
-    return ", ".join(filter(None, (value_words(*pair) for pair in zip(part.panel, values, strict=True))))
+    return words.with_commas(*map(value_words, part.panel, values))
 
 
 def value_words(name: str | None, value: Scalar | None) -> str:
@@ -204,19 +199,17 @@ def value_words(name: str | None, value: Scalar | None) -> str:
 def _rows(data: PartData) -> Iterator[TableRow]:
     """The paper's values and then the measured ones at each place, in the order measured."""
     places: dict[str, list[TableRow]] = {}
-    marks = list(data.marks)
-    for mark in [mark for _, mark in marks]:
+    for _, mark in data.marks:
         places.setdefault(place_words(data.part, mark), [])
     for printed in data.printed:
         then = printed.question.then
         places.setdefault(place_words(data.part, printed), []).append(
             TableRow(printed.platform, (Shown("then"), Shown(share_words(then), then.words), Shown("")))
         )
-    for run, mark in marks:
+    for run, mark in data.marks:
+        by = Shown(run, "" if data.part.x else mark.task)
         places[place_words(data.part, mark)].append(
-            TableRow(
-                mark.platform, (Shown("now"), _value(data.part, mark), Shown(run, "" if data.part.x else mark.task))
-            )
+            TableRow(mark.platform, (Shown("now"), _value(data.part, mark), by))
         )
     for place, rows in places.items():
         for row in rows:
@@ -226,7 +219,7 @@ def _rows(data: PartData) -> Iterator[TableRow]:
 def _value(part: Part, mark: Mark) -> Shown:
     kind = "caveat" if mark.caveat else ""
     small = ""
-    ends = (mark.low, mark.high) if mark.low is not None and mark.high is not None else None
+    ends = words.ends_of(mark.low, mark.high)
     if part.share:
         main = units.percent_estimate(mark.value, ends if ends is not None and math.isfinite(ends[1]) else None)
         small = words.ends(*ends) if ends is not None else ""

@@ -67,7 +67,9 @@ def _refuse_other_kinds(new: Path, target: Path) -> None:
     for entry in (new, *sorted(new.rglob("*"))):
         there = target / entry.relative_to(new)
         if there.is_symlink() or (there.exists() and there.is_dir() != entry.is_dir()):
-            what = "a link" if there.is_symlink() else "no file" if there.is_dir() else "no folder"
+            what = "no file" if there.is_dir() else "no folder"
+            if there.is_symlink():
+                what = "a link"
             raise RunFolderError(f"{there}: is {what}, and a report's file or folder goes there; remove it")
 
 

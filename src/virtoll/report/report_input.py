@@ -13,4 +13,4 @@ class ReportInput:
 
     analysis: Analysis
     ledger: Sequence[Judged] = ()
-    beside: ThenAndNow = NO_PAPER
+    then_and_now: ThenAndNow = NO_PAPER

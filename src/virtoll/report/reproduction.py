@@ -6,6 +6,7 @@ Each run is read, analysed and judged by itself; outcomes are joined (`claims/jo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,19 +59,16 @@ def _known(study: str) -> Study:
 
 def named(folders: Sequence[Path]) -> dict[str, Path]:
     """Runs by the shortest end of their path that tells them apart: `schlosser2011`, or `one/schlosser2011`."""
-    by_name: dict[str, Path] = {}
-    for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        name = next(
-            (
-                end
-                for depth in range(1, len(folder.parts))
-                if (end := "/".join(folder.parts[-depth:]))
-                and not any(other != folder and str(other).endswith(f"/{end}") for other in map(Path.resolve, folders))
-            ),
-            str(folder),
-        )
-        by_name[name] = folder
-    return by_name
+    resolved = list(dict.fromkeys(folder.resolve() for folder in folders))
+    return {_short_name(folder, resolved): folder for folder in resolved}
+
+
+def _short_name(folder: Path, folders: Sequence[Path]) -> str:
+    for depth in range(1, len(folder.parts)):
+        end = "/".join(folder.parts[-depth:])
+        if [other for other in folders if str(other).endswith(f"/{end}")] == [folder]:
+            return end
+    return str(folder)
 
 
 def _refuse_copies(folders: Iterable[Path]) -> None:
@@ -91,20 +89,20 @@ def _read(name: str, folder: Path, study: Study) -> RunOf:
 
 def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage: tuple[str, ...] = ()) -> RunOf:
     """What is told of one run: judged by the study's claims, and beside its numbers."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for statuses in analysis.statuses.values():
-        for status, count in statuses.items():
-            counts[status] = counts.get(status, 0) + count
+        counts.update(statuses)
+    claims = [claim for claim in published_claims() if claim.paper == study.name]
     return RunOf(
         name=name,
         folder=folder,
         manifest=analysis.data.manifest,
         state=analysis.data.state,
         blocks=words.blocks_words(analysis),
-        counts=tuple((status, count) for status, count in counts.items() if count),
+        counts=tuple((+counts).items()),
         damage=damage,
-        ledger=judge_claims(analysis, [claim for claim in published_claims() if claim.paper == study.name]),
-        beside=then_and_now(analysis),
+        ledger=judge_claims(analysis, claims),
+        then_and_now=then_and_now(analysis),
         figures=tuple(marks_of(figure, analysis) for figure in figures_of_study(study.name)),
     )
 

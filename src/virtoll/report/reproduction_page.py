@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from virtoll.claims import Outcome
@@ -19,10 +21,11 @@ from virtoll.report.page_parts import FigureView, browser_context, drawn_view, p
 from virtoll.report.paper_figures import figure_views
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.reproduction_tables import reproduction_tables
+from virtoll.report.rows import grouped
 from virtoll.report.sections.claims.page import OUTCOME_CLASS, OUTCOMES, ClaimView, outcomes_line, outcomes_shown, view
 from virtoll.report.sections.claims.tables import claims_document
 from virtoll.report.sections.then_and_now.figure import of_run
-from virtoll.report.sections.then_and_now.page import PublishedView, beside_view, place
+from virtoll.report.sections.then_and_now.page import PublishedView, place, published_view
 from virtoll.version import __version__
 
 RULE = (
@@ -60,7 +63,7 @@ def _then_and_now(reproduction: Reproduction) -> dict[str, tuple[RunOf, Callable
     """By name a run of which enough stands beside the paper's numbers, what draws it, and its caption."""
     made: dict[str, tuple[RunOf, Callable[[Width], Specification], str]] = {}
     for number, run in enumerate(reproduction.runs, 1):
-        rows = run.beside.of(reproduction.study.name)
+        rows = run.then_and_now.of(reproduction.study.name)
         figure = of_run(rows, labels(reproduction), run.blocks)
         if figure is not None:
             made[f"then-and-now-{number}"] = (run, *figure)
@@ -74,33 +77,30 @@ def render_reproduction(reproduction: Reproduction, drawings: Mapping[str, Drawi
 
 
 def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dict[str, Any]:
-    measured = [joined for joined in reproduction.joined if joined.outcome is not Outcome.NOT_MEASURED]
-    drawn, beside_drawn = _figures_again(reproduction, drawings), _figures_beside(reproduction, drawings)
+    by_outcome = grouped(reproduction.joined, lambda joined: joined.outcome)
+    missing = by_outcome.pop(Outcome.NOT_MEASURED, [])
+    measured = [joined for outcome in OUTCOMES for joined in by_outcome.get(outcome, ())]
+    drawn, figures_drawn = _figures_again(reproduction, drawings), _study_figures(reproduction, drawings)
     runs = ", ".join(run.manifest.run for run in reproduction.runs)
+    outcomes = [joined.outcome for joined in reproduction.joined]
     return {
         **browser_context(
-            (*drawn.values(), *beside_drawn),
+            (*drawn.values(), *figures_drawn),
             f"{reproduction.study.name}: {runs}",
             labels(reproduction),
             (trial.workload for run in reproduction.runs for trial in run.manifest.plan.trials),
-            outcomes=outcomes_shown(joined.outcome for joined in reproduction.joined),
+            outcomes=outcomes_shown(outcomes),
         ),
         "study": reproduction.study,
         "cautions": cautions(reproduction),
-        "runs": [_run_view(reproduction, run) for run in reproduction.runs],
+        "runs": list(map(partial(_run_view, reproduction), reproduction.runs)),
         "rule": RULE,
-        "claims_line": outcomes_line([joined.outcome for joined in reproduction.joined]),
-        "measured": [
-            _joined_view(joined) for joined in sorted(measured, key=lambda joined: OUTCOMES.index(joined.outcome))
-        ],
-        "missing": [
-            (joined.claim.id, joined.claim.says, _lacking(joined))
-            for joined in reproduction.joined
-            if joined not in measured
-        ],
+        "claims_line": outcomes_line(outcomes),
+        "measured": list(map(_joined_view, measured)),
+        "missing": [(joined.claim.id, joined.claim.says, _lacking(joined)) for joined in missing],
         "figures": figure_views(reproduction),
         "drawn": drawn,
-        "beside_drawn": beside_drawn,
+        "beside_drawn": figures_drawn,
         "sources": list(_sources(reproduction)),
         "unanswered": list(_unanswered(reproduction)),
         "counts": _counts(reproduction),
@@ -116,7 +116,7 @@ def _figures_again(reproduction: Reproduction, drawings: Mapping[str, Drawing]) 
     }
 
 
-def _figures_beside(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> list[FigureView]:
+def _study_figures(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> list[FigureView]:
     """Then and now, a figure for each run."""
     return [
         drawn_view(drawings[name], f"Then and now, run {run.name}", "then and now", text)
@@ -128,22 +128,19 @@ def _figures_beside(reproduction: Reproduction, drawings: Mapping[str, Drawing])
 def cautions(reproduction: Reproduction) -> list[str]:
     """What of the runs does not fit together, or is not there; each one sentence."""
     sentences = []
-    hosts = list(dict.fromkeys(run.host for run in reproduction.runs))
-    if len(hosts) > 1:
-        listing = "; ".join(
-            f"host {number}: {', '.join(run.name for run in reproduction.runs if run.host == host)}"
-            for number, host in enumerate(hosts, 1)
-        )
+    by_host: dict[str, list[str]] = {}
+    for run in reproduction.runs:
+        by_host.setdefault(run.host, []).append(run.name)
+    if len(by_host) > 1:
+        listing = "; ".join(f"host {number}: {', '.join(names)}" for number, names in enumerate(by_host.values(), 1))
         sentences.append(
-            f"These runs are of {len(hosts)} hosts ({listing}). Their values are never put together, and a claim that "
-            "one host supports may be false on another."
+            f"These runs are of {len(by_host)} hosts ({listing}). Their values are never put together, and a claim "
+            "that one host supports may be false on another."
         )
-    versions = list(dict.fromkeys(run.manifest.virtoll for run in reproduction.runs))
-    if versions not in ([], [__version__]):
+    if any(run.manifest.virtoll != __version__ for run in reproduction.runs):
         listing = ", ".join(f"{run.name} by {run.manifest.virtoll}" for run in reproduction.runs)
         sentences.append(f"This page is by Virtoll {__version__}, and runs are by others: {listing}.")
-    sizes = list(dict.fromkeys(_size(run) for run in reproduction.runs))
-    if len(sizes) > 1:
+    if len(set(map(_size, reproduction.runs))) > 1:
         listing = ", ".join(f"{run.name} {_size(run)}" for run in reproduction.runs)
         sentences.append(f"These runs are of different sizes: {listing}.")
     for run in reproduction.runs:
@@ -160,7 +157,8 @@ def _size(run: RunOf) -> str:
 def _notes(reproduction: Reproduction, run: RunOf) -> Iterator[str]:
     study = run.manifest.experiment.get("study")
     if study != reproduction.study.name:
-        yield f"its experiment names {f'the study {study}, not {reproduction.study.name}' if study else 'no study'}."
+        named = f"the study {study}, not {reproduction.study.name}" if study else "no study"
+        yield f"its experiment names {named}."
     models = [platform.label for platform in run.manifest.platforms if platform.family == "model"]
     if models:
         yield f"{', '.join(models)}: a model, of which nothing was measured; take this run out to judge the paper by."
@@ -175,11 +173,13 @@ def _notes(reproduction: Reproduction, run: RunOf) -> Iterator[str]:
 
 def _run_view(reproduction: Reproduction, run: RunOf) -> RunView:
     host = run.manifest.host
-    own_page = run.folder / "report" / "index.html"
+    own_page, link = run.folder / "report" / "index.html", None
+    if own_page.is_file():
+        link = os.path.relpath(own_page, reproduction.target.resolve())
     return RunView(
         run,
         _size(run),
-        link=os.path.relpath(own_page, reproduction.target.resolve()) if own_page.is_file() else None,
+        link=link,
         host=f"{words.machine(host, 'cpu_model', 'kernel', 'os')} ({run.host[:8]})",
         outcomes=outcomes_line([judged.outcome for judged in run.ledger]),
         notes=tuple(_notes(reproduction, run)),
@@ -199,20 +199,18 @@ def _joined_view(joined: Joined) -> ClaimView:
 
 def _lacking(joined: Joined) -> str:
     """What the runs lack for a claim that none of them measured."""
-    reasons = dict.fromkeys(test.missing for _, judged in joined.runs for test in judged.tests)
-    return "; ".join(reasons)
+    return "; ".join(dict.fromkeys(test.missing for _, judged in joined.runs for test in judged.tests))
 
 
 def _answers(reproduction: Reproduction) -> Iterator[list[tuple[str, PublishedAnswer]]]:
     """Of each question of the study's numbers what each run answers, by its name; without those that none does."""
-    by_run = [
-        (run.name, {id(answer.question): answer for answer in run.beside.of(reproduction.study.name)})
-        for run in reproduction.runs
-    ]
+    by_question: dict[int, list[tuple[str, PublishedAnswer]]] = {}
+    for run in reproduction.runs:
+        for answer in run.then_and_now.of(reproduction.study.name):
+            by_question.setdefault(id(answer.question), []).append((run.name, answer))
     for question in questions():
-        answers = [(name, rows[id(question)]) for name, rows in by_run if id(question) in rows]
-        if answers:
-            yield answers
+        if id(question) in by_question:
+            yield by_question[id(question)]
 
 
 def _sources(reproduction: Reproduction) -> Iterator[tuple[str, list[PublishedView]]]:
@@ -224,12 +222,14 @@ def _sources(reproduction: Reproduction) -> Iterator[tuple[str, list[PublishedVi
         first = answers[0][1]
         known = (first.question.source, place(first)) in seen
         seen.add((first.question.source, place(first)))
-        nows = [
-            (label, ", ".join(filter(None, (standing, f"run {name}" if several else ""))), cell)
-            for name, answer in answers
-            for label, standing, cell in beside_view(answer, known=known).nows
-        ]
-        sources.setdefault(first.question.source, []).append(replace(beside_view(first, known=known), nows=tuple(nows)))
+        nows = []
+        for name, answer in answers:
+            run = f"run {name}" if several else ""
+            for label, standing, cell in published_view(answer, known=known).nows:
+                nows.append((label, words.with_commas(standing, run), cell))
+        sources.setdefault(first.question.source, []).append(
+            replace(published_view(first, known=known), nows=tuple(nows))
+        )
     yield from sources.items()
 
 
@@ -267,51 +267,51 @@ def reproduction_document(reproduction: Reproduction) -> dict[str, Any]:
         "rule": RULE,
         "cautions": cautions(reproduction),
         "missing": list(reproduction.missing),
-        "runs": [
-            {
-                "run": run.name,
-                "folder": str(run.folder),
-                "experiment": run.experiment,
-                "study": run.manifest.experiment.get("study"),
-                "size": run.manifest.experiment.get("size"),
-                "state": run.state.state,
-                "virtoll": run.manifest.virtoll,
-                "host": {key: run.manifest.host.get(key) for key in ("fingerprint", "cpu_model", "kernel", "os")},
-            }
-            for run in reproduction.runs
-        ],
-        "claims": [
-            {
-                "claim": joined.claim.id,
-                "says": joined.claim.says,
-                "outcome": str(joined.outcome),
-                "error_at_most": joined.error,
-                "runs": dict(_documents(joined)),
-            }
-            for joined in reproduction.joined
-        ],
+        "runs": list(map(_run_document, reproduction.runs)),
+        "claims": list(map(_claim_document, reproduction.joined)),
         "then_and_now": _rows_document(reproduction, "then_and_now"),
         "figures": _rows_document(reproduction, "paper_figures"),
     }
 
 
-def _documents(joined: Joined) -> Iterator[tuple[str, Any]]:
+def _run_document(run: RunOf) -> dict[str, object]:
+    return {
+        "run": run.name,
+        "folder": str(run.folder),
+        "experiment": run.experiment,
+        "study": run.manifest.experiment.get("study"),
+        "size": run.manifest.experiment.get("size"),
+        "state": run.state.state,
+        "virtoll": run.manifest.virtoll,
+        "host": {key: run.manifest.host.get(key) for key in ("fingerprint", "cpu_model", "kernel", "os")},
+    }
+
+
+def _claim_document(joined: Joined) -> dict[str, object]:
+    by_run = {}
     for run, judged in joined.runs:
         (document,) = claims_document([judged])
-        yield run, {key: document[key] for key in ("outcome", "tests")}
+        by_run[run] = {key: document[key] for key in ("outcome", "tests")}
+    return {
+        "claim": joined.claim.id,
+        "says": joined.claim.says,
+        "outcome": str(joined.outcome),
+        "error_at_most": joined.error,
+        "runs": by_run,
+    }
 
 
 def _rows_document(reproduction: Reproduction, name: str) -> list[dict[str, Any]]:
     """The rows of a table; an open end is null."""
-    tables = [table for table in reproduction_tables(reproduction) if table.name == name]
-    rows = [dict(zip(table.header, row, strict=True)) for table in tables for row in table.rows]
-    return [
-        {
-            key: None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
-            for key, value in row.items()
-        }
-        for row in rows
-    ]
+    rows = []
+    for table in reproduction_tables(reproduction):
+        if table.name == name:
+            rows += [dict(zip(table.header, map(_finite, row), strict=True)) for row in table.rows]
+    return rows
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and math.isinf(value) else value
 
 
 def reproduction_lines(reproduction: Reproduction) -> list[str]:

@@ -27,7 +27,7 @@ class RunOf:
     counts: tuple[tuple[str, int], ...]
     damage: tuple[str, ...]
     ledger: tuple[Judged, ...]
-    beside: ThenAndNow
+    then_and_now: ThenAndNow
     figures: tuple[tuple[tuple[Mark, ...], ...], ...]
 
     @property

@@ -62,14 +62,6 @@ def _value(row: FigureValue) -> float | None:
     return ends.low if ends.low == ends.high else None
 
 
-def _task(row: FigureValue) -> str:
-    return row.at.task if isinstance(row.at, Mark) else row.at.question.what
-
-
-def _unit(row: FigureValue) -> str:
-    return (isinstance(row.at, Mark) and row.at.unit) or "share"
-
-
 def _relation(row: FigureValue) -> str:
     return "equal" if isinstance(row.at, Mark) else row.at.question.then.relation
 
@@ -85,10 +77,6 @@ _OF_MARK: Final[tuple[Column[Mark], ...]] = (
 )
 
 
-def _axis(row: FigureValue) -> str | None:
-    return "offered Mbit/s" if row.data.part.over is not None else row.data.part.x
-
-
 PAPER_FIGURES: Final = Table[FigureValue](
     "paper_figures",
     "a value of a paper's figure drawn again (`virtoll reproduce`)",
@@ -98,16 +86,16 @@ PAPER_FIGURES: Final = Table[FigureValue](
         text("part", "which part of it", lambda row: row.data.part.name or None),
         text("shows", "what it shows", lambda row: row.data.part.shows),
         text("panel", "which panel of the part", lambda row: panel_words(row.data.part, row.at.panel) or None),
-        text("x_of", "what the axis is of", _axis),
+        text("x_of", "what the axis is of", lambda row: "offered Mbit/s" if row.data.part.over else row.data.part.x),
         text("x", "the place on it", lambda row: row.at.x),
         text("who", "then: the paper; now: a run", lambda row: "then" if row.run is None else "now"),
         text("run", "the run; empty: the paper", lambda row: row.run),
         shared("platform", lambda row: row.at.platform),
-        shared("task", _task),
+        shared("task", lambda row: row.at.task if isinstance(row.at, Mark) else row.at.question.what),
         number("value", "`unit`", "the value; empty: a range, or none", _value),
         number("low", "`unit`", "the low end", lambda row: _ends(row).low),
         number("high", "`unit`", "the high end", lambda row: _ends(row).high),
-        shared("unit", _unit),
+        shared("unit", lambda row: (isinstance(row.at, Mark) and row.at.unit) or "share"),
         text("relation", "equal, at least, at most or about", _relation),
         *of_part(_OF_MARK, _measured),
     ),
@@ -143,7 +131,7 @@ def _by_run(table: Table[Row], rows: Iterable[tuple[str, Row]]) -> CsvTable:
 def reproduction_tables(study: Reproduction) -> tuple[CsvTable, ...]:
     """All of the page as CSV: `runs`, the joined `claims`, `claims_findings` and `then_and_now` by run, the figures."""
     findings = [(run.name, row) for run in study.runs for row in finding_rows(run.ledger)]
-    answers = [(run.name, row) for run in study.runs for row in answers_of(run.beside.of(study.study.name))]
+    answers = [(run.name, row) for run in study.runs for row in answers_of(run.then_and_now.of(study.study.name))]
     tables = [RUNS.of(study.runs), _joined_claims(study.runs).of(study.joined)]
     if study.runs:
         tables.append(_by_run(FINDINGS, findings))

@@ -9,6 +9,7 @@ from virtoll.report import words
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.values import Task, places_of
+from virtoll.stats.values import grouped as grouped  # noqa: PLC0414 - the sections take it from here
 
 VERDICT_CLASS = {
     Verdict.SLOWER: "slower",
@@ -39,8 +40,6 @@ class Shown:
 
 
 Known = TypeVar("Known")
-Item = TypeVar("Item")
-Key = TypeVar("Key")
 UNKNOWN: Final = Shown("–", kind="missing")
 """A cell of which nothing is known."""
 
@@ -94,14 +93,6 @@ def platforms_of(analysis: Analysis, rows: Iterable[OfPlatform]) -> list[str]:
     """The platforms of these rows, in the run's order."""
     there = {row.platform for row in rows}
     return [platform for platform in analysis.platforms if platform in there]
-
-
-def grouped(rows: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Rows by what they have in common, in the order of the first of each."""
-    groups: dict[Key, list[Item]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 def in_order(analysis: Analysis, rows: Iterable[CellRow]) -> list[CellRow]:

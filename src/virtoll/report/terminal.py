@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from virtoll import units
 from virtoll.report import answer, headline
-from virtoll.report.answer import PLACES, RankedPlatform, RankedTask
+from virtoll.report.answer import RankedPlatform, RankedTask
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 from virtoll.system.printable import printable
@@ -44,9 +44,9 @@ def answer_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ()) 
     rows = ranked_rows(analysis)
     for row in rows:
         shown += [text(""), *_task(row, width)]
-    several = any(" to " in entry.place for row in rows for entry in row.platforms)
-    lines = [PLACES if several else "", *(line(analysis) for line in _BEFORE_CONTROL)]
-    lines.append(headline.control_line(analysis) if analysis.baseline and not analysis.alarms else "")
+    lines = [answer.places_line(rows), *(line(analysis) for line in _BEFORE_CONTROL)]
+    if analysis.baseline and not analysis.alarms:
+        lines.append(headline.control_line(analysis))
     lines += [line(analysis) for line in _AFTER_CONTROL]
     return [*shown, text(""), *(text(line) for line in lines if line)]
 
@@ -75,7 +75,8 @@ def matrices(
     from rich.cells import cell_len
     from rich.table import Table
 
-    first = min(max(cell_len(label) for label in (head, *(name for name, _ in rows))), width // 3)
+    labels = (head, *(name for name, _ in rows))
+    first = min(max(map(cell_len, labels)), width // 3)
     widths = []
     for place, platform in enumerate(platforms):
         parts = [part for _, cells in rows for part in cells[place].split("\n")]
@@ -108,10 +109,11 @@ def ranked_rows(analysis: Analysis) -> tuple[RankedTask, ...]:
     """A ranking for each workload, with what is generator-bound; without a baseline the medians."""
     if analysis.baseline is None:
         return tuple(row for task in headline.headline_tasks(analysis) if (row := _medians(analysis, task)).platforms)
-    return tuple(
-        replace(row, platforms=tuple(_bound(analysis, entry, ranking.task) for entry in row.platforms))
-        for row, ranking in zip(answer.ranked(analysis), answer.rankings(analysis), strict=True)
-    )
+    rows = []
+    for row, ranking in zip(answer.ranked(analysis), answer.rankings(analysis), strict=True):
+        platforms = (_bound(analysis, entry, ranking.task) for entry in row.platforms)
+        rows.append(replace(row, platforms=tuple(platforms)))
+    return tuple(rows)
 
 
 def _medians(analysis: Analysis, task: Task) -> RankedTask:

@@ -6,13 +6,14 @@ it. Nothing in it is a result about speed, and a row of a nested host says so.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
 from virtoll import units
 from virtoll.errors import UsageError
+from virtoll.report.words import bracketed, with_semicolons
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.validation import PlatformValidation, validations_of
 from virtoll.system.printable import printable
@@ -50,6 +51,11 @@ class TestedKind:
         return self.kind.startswith(_NESTED)
 
     @property
+    def platform(self) -> str:
+        """The kind itself, whatever its host was."""
+        return self.kind.removeprefix(_NESTED)
+
+    @property
     def words(self) -> str:
         """'14 passed, 1 skipped (nested-xen-pv)'."""
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items() if count)
@@ -75,11 +81,10 @@ def read_tests(text: str, name: str) -> tuple[TestedKind, ...]:
             outcomes[_outcome(case)] += 1
     counts: dict[str, Counter[str]] = {}
     for kind, tests in by_kind.items():
-        counts.setdefault(_whole(kind, by_kind), Counter()).update(sum(tests.values(), Counter()))
-    return tuple(
-        TestedKind(kind, {key: outcomes[key] for key in ("passed", "failed", "skipped")})
-        for kind, outcomes in counts.items()
-    )
+        counts.setdefault(_whole(kind, by_kind), Counter(passed=0, failed=0, skipped=0)).update(
+            sum(tests.values(), Counter())
+        )
+    return tuple(TestedKind(kind, outcomes) for kind, outcomes in counts.items())
 
 
 def _whole(kind: str, by_kind: Mapping[str, Mapping[str, object]]) -> str:
@@ -115,27 +120,28 @@ def validation_table(
     neither they nor a run name get a row that says so: then the table is meant to be whole.
     """
     rows = [row for analysis in analyses for row in validations_of(analysis)]
-    kinds = {row.platform: _kinds_of(row, rows, tested) for row in rows}
     lines = [_line(_HEADER), _line(["---"] * len(_HEADER))]
-    lines += [_row(row, kinds[row.platform], others) for row in rows]
-    used = {test.kind for row_kinds in kinds.values() for test in row_kinds}
-    alone = [test for test in tested if test.kind not in used]
+    alone = list(tested)
+    for row in rows:
+        kinds = _kinds_of(row, rows, tested)
+        lines.append(_row(row, kinds, others))
+        alone = [test for test in alone if test not in kinds]
     lines += [
         _line([test.kind, _tested_on(test.kind, others), test.words, *["–"] * 4])
         for test in alone
         if test.nested or test.kind in others or _family_of(test.kind, others)
     ]
-    named = {row.kind for row in rows} | {test.kind.removeprefix(_NESTED) for test in tested}
-    missing = [
-        platform
-        for platform in others
-        if tested and not any(name == platform or name.startswith(f"{platform}-") for name in named)
-    ]
-    lines += [
-        _line([platform, _INSTEAD.get(others[platform], "in none of these runs and tests"), *["–"] * 5])
-        for platform in missing
-    ]
+    if tested:
+        named = [row.kind for row in rows] + [test.platform for test in tested]
+        lines += _missing_lines(named, others)
     return tuple(lines)
+
+
+def _missing_lines(named: Sequence[str], others: Mapping[str, str]) -> Iterator[str]:
+    """The platforms of which neither the name nor that of a variant is among those named."""
+    for platform, level in others.items():
+        if platform not in named and not any(name.startswith(f"{platform}-") for name in named):
+            yield _line([platform, _INSTEAD.get(level, "in none of these runs and tests"), *["–"] * 5])
 
 
 def _family_of(kind: str, others: Iterable[str]) -> str | None:
@@ -154,24 +160,19 @@ def _kinds_of(
 ) -> list[TestedKind]:
     """The kind of the platform's own name; without one, its variants that are no other platform's of the runs."""
     here = [test for test in tested if test.nested is (row.caveat is not None)]
-    exact = [test for test in here if test.kind.removeprefix(_NESTED) == row.platform]
+    exact = [test for test in here if test.platform == row.platform]
     taken = {other.platform for other in rows}
-    variants = [
-        test
-        for test in here
-        if test.kind.removeprefix(_NESTED).startswith(f"{row.platform}-")
-        and test.kind.removeprefix(_NESTED) not in taken
-    ]
+    variants = [test for test in here if test.platform.startswith(f"{row.platform}-") and test.platform not in taken]
     return exact or variants
 
 
 def _row(row: PlatformValidation, tested: Sequence[TestedKind], others: Mapping[str, str]) -> str:
     where = f"{row.where}; *{row.caveat}*" if row.caveat else row.where
-    name = f"{row.platform} ({row.version})" if row.version else row.platform
+    name = f"{row.platform}{bracketed(row.version)}"
     tests = "; ".join(test.words for test in tested) or "–"
     if row.why_not is not None:
-        instead = f"; {_INSTEAD[others[row.kind]]}" if others.get(row.kind) in _INSTEAD else ""
-        return _line([name, f"not run: {row.why_not}{instead}", tests, *["–"] * 4])
+        reason = with_semicolons(row.why_not, _INSTEAD.get(others.get(row.kind, "")))
+        return _line([name, f"not run: {reason}", tests, *["–"] * 4])
     return _line([name, where, tests, _ready(row), _trials(row), _forwarded(row), _marks(row)])
 
 
@@ -184,8 +185,10 @@ def _ready(row: PlatformValidation) -> str:
 
 def _trials(row: PlatformValidation) -> str:
     total = sum(row.trials.values())
+    if not total:
+        return "–"
     rest = ", ".join(f"{count} {status}" for status, count in row.trials.items() if status != "ok")
-    return f"{row.trials.get('ok', 0)} of {total}{f' ({rest})' if rest else ''}" if total else "–"
+    return f"{row.trials.get('ok', 0)} of {total}{bracketed(rest)}"
 
 
 def _forwarded(row: PlatformValidation) -> str:

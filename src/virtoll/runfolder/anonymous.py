@@ -25,7 +25,7 @@ from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.runfolder import jsonlines
 from virtoll.runfolder.opened import read_whole
 from virtoll.runfolder.plain import refuse_unplain
-from virtoll.runfolder.records import LAB_MESSAGE
+from virtoll.runfolder.records import LAB_MESSAGE, Manifest
 from virtoll.runfolder.stand_ins import LEAST_LETTERS, StandIns, parts_of_host, usable
 from virtoll.runfolder.store import LINES, RunFolder
 from virtoll.runfolder.sums import EXPLANATIONS, SUMS, differences, is_of_the_report, write_sums
@@ -147,7 +147,10 @@ class _Cleaner:
 
     def _host(self, host: Mapping[str, Any]) -> dict[str, Any]:
         """What a manifest says of a host; who knows its name cannot tell it from its digests any more."""
-        cleaned = {key: host[key] if key in _AS_THEY_ARE else self._value(key, host[key]) for key in host}
+        cleaned = dict(host)
+        for key, value in host.items():
+            if key not in _AS_THEY_ARE:
+                cleaned[key] = self._value(key, value)
         for key, digits in (("fingerprint", 64), ("hostname_hash", 16)):
             if host.get(key):
                 cleaned[key] = self._stand_ins.digest(f"{key} {host[key]}", digits)
@@ -167,7 +170,8 @@ class _Cleaner:
         if isinstance(value, dict):
             return {self._key(name): self._value(str(name), part) for name, part in value.items()}
         if isinstance(value, list):
-            return self._lists[key](value) if key in self._lists else [self._value(key, part) for part in value]
+            cleaned = self._lists.get(key)
+            return cleaned(value) if cleaned else [self._value(key, part) for part in value]
         return value
 
     def _key(self, name: Any) -> Any:
@@ -185,7 +189,9 @@ _AS_THEY_ARE: Final = frozenset({"fingerprint", "hostname_hash", "packages", "mi
 
 def _without_places(word: str) -> str:
     """A word of a command line; a file of the user's is the experiment, and a folder a place."""
-    return "experiment.yaml" if word.endswith((".yaml", ".yml")) else LEFT_OUT if "/" in word else word
+    if word.endswith((".yaml", ".yml")):
+        return "experiment.yaml"
+    return LEFT_OUT if "/" in word else word
 
 
 def _known(folder: Path, run: RunFolder) -> dict[str, str]:
@@ -196,21 +202,24 @@ def _known(folder: Path, run: RunFolder) -> dict[str, str]:
         experiment = load_yaml(str(manifest["experiment"].get("text") or ""))
     except yaml.YAMLError:
         experiment = None
-    beside = (manifest.get("testbed") or {}).get("neighbour")
+    neighbour = (manifest.get("testbed") or {}).get("neighbour")
     for value in (manifest.get("testbed"), [platform.parameters for platform in run.manifest.platforms], experiment):
         names |= _names_in(value)
-    for interfaces in (beside or {}).values():
+    for interfaces in (neighbour or {}).values():
         names |= _names_in(interfaces, _NICS)
-    parts = run.manifest.merged.parts if run.manifest.merged is not None else ()
-    nodes = {
-        host
-        for addresses in (run.manifest.nodes, *(part.nodes for part in parts))
-        for host in (addresses or {}).values()
-    }
-    for host in nodes | {platform.host for platform in run.manifest.platforms if platform.host}:
+    for host in _hosts_of(run.manifest):
         if host.startswith(_ON_A_HOST):
             names |= parts_of_host(host.partition(" ")[2])
     return _usable(names, run)
+
+
+def _hosts_of(manifest: Manifest) -> set[str]:
+    """Where its platforms and its nodes are: 'ssh root@a'."""
+    hosts = {platform.host for platform in manifest.platforms if platform.host}
+    parts = manifest.merged.parts if manifest.merged is not None else ()
+    for nodes in (manifest.nodes, *(part.nodes for part in parts)):
+        hosts.update((nodes or {}).values())
+    return hosts
 
 
 def _names_in(value: Any, key: str = "") -> dict[str, str]:

@@ -28,11 +28,7 @@ LOAD_WORDS: Final[Mapping[str, str]] = {
     "forward": "forwarding",
     "network-flood": "network flood",
 }
-AFFINITY_WORDS: Final[Mapping[str, str]] = {
-    "shared": "same CPUs",
-    "apart": "other CPUs",
-    "unpinned": "not pinned",
-}
+AFFINITY_WORDS: Final[Mapping[str, str]] = {"shared": "same CPUs", "apart": "other CPUs", "unpinned": "not pinned"}
 
 
 class Condition(Record):

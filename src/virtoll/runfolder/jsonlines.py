@@ -223,15 +223,15 @@ def replace_text(
         _replace(at, f"{path.name}.new", text.encode("utf-8", errors=errors), mode)
 
 
-def _replace(at: Place, beside: str, content: bytes, mode: int = FILE_MODE) -> None:
+def _replace(at: Place, draft: str, content: bytes, mode: int = FILE_MODE) -> None:
     """``beside``: the name of the new file until it is whole."""
     try:
-        _write_new(dataclasses.replace(at, name=beside), content, mode)
-        os.rename(beside, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
+        _write_new(dataclasses.replace(at, name=draft), content, mode)
+        os.rename(draft, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
         os.fsync(at.folder)
     except OSError:
         with contextlib.suppress(OSError):  # the first error is the one to tell; the next writer takes its place
-            os.unlink(beside, dir_fd=at.folder)
+            os.unlink(draft, dir_fd=at.folder)
         raise
 
 

@@ -42,8 +42,8 @@ class Looks:
     @classmethod
     def of(cls, experiment: Mapping[str, Any]) -> Self | None:
         """The looks that a manifest's experiment fixes in its key `looks`, [[3, 0.02], ...]; None without it."""
-        plan = experiment.get("looks")
-        return cls(tuple((int(at), float(level)) for at, level in plan)) if plan else None
+        plan = tuple((int(at), float(level)) for at, level in experiment.get("looks") or ())
+        return cls(plan) if plan else None
 
     def level_at(self, blocks: int) -> float:
         """The level at which what was measured in so many blocks is tested.

@@ -159,8 +159,8 @@ def _write(folder: Path, listed: Pack, output: Path) -> None:
     import zstandard
 
     seconds = created_ns(folder) // 10**9
-    with under_way(output.parent, f".{output.name}{UNDER_WAY}") as beside:
-        whole = beside / "packed"
+    with under_way(output.parent, f".{output.name}{UNDER_WAY}") as draft:
+        whole = draft / "packed"
         with whole.open("xb") as file:
             compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
             with (
@@ -203,7 +203,10 @@ def _add(
         tar.addfile(member)
         return
     with reader(source, folder) if isinstance(source, Path) else io.BytesIO(source) as file:
-        member.size = len(source) if isinstance(source, bytes) else listed.bytes if listed is not None else 0
+        if isinstance(source, bytes):
+            member.size = len(source)
+        elif listed is not None:
+            member.size = listed.bytes
         read = _Read(file)
         with contextlib.suppress(EOFError):
             tar.addfile(member, read)

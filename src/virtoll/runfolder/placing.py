@@ -34,7 +34,7 @@ def placed(target: Path) -> Iterator[Path]:
 
     StorageError naming the folder where it cannot be written.
     """
-    new, old = _beside(target)
+    new, old = _draft_names(target)
     for left in (new, old):
         if left.is_symlink():
             raise RunFolderError(f"{left}: is a link, and a folder that Virtoll makes goes there; remove it")
@@ -69,12 +69,12 @@ def exchanged(folder: Path, other: Path) -> bool:
 
 def remove_emptied(target: Path) -> None:
     """Remove what `placed` could not: NFS keeps a file while it is open, such as the lock of the old folder."""
-    for name in _beside(target):
+    for name in _draft_names(target):
         with suppress(OSError):  # it is not there, or another's that has begun
             name.rmdir()
 
 
-def _beside(target: Path) -> tuple[Path, Path]:
+def _draft_names(target: Path) -> tuple[Path, Path]:
     """Where the new one is made, and where the old one is meanwhile."""
     return target.with_name(f".{target.name}{UNDER_WAY}merge"), target.with_name(f".{target.name}.old-merge")
 

@@ -229,9 +229,8 @@ def begin_ns(clock: Clock) -> int | None:
 
 def start_skew_ns(clocks: Sequence[Clock | None]) -> int | None:
     """From the first job's begin to the last one's, by the outside clock; None where one of them is not known."""
-    begun = [begin_ns(clock) if clock is not None else None for clock in clocks]
-    known = [moment for moment in begun if moment is not None]
-    return max(known) - min(known) if known and len(known) == len(begun) else None
+    begun = [begin for clock in clocks if clock is not None and (begin := begin_ns(clock)) is not None]
+    return max(begun) - min(begun) if begun and len(begun) == len(clocks) else None
 
 
 class SizingRun(Record):

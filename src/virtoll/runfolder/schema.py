@@ -54,8 +54,10 @@ def _plain(node: Any) -> Any:
         return [_plain(part) for part in node]
     if not isinstance(node, dict):
         return node
-    return {
-        key: {name: _plain(part) for name, part in value.items()} if key == "properties" else _plain(value)
-        for key, value in node.items()
-        if key != "title"
-    }
+    plain = {}
+    for key, value in node.items():
+        if key == "properties":
+            plain[key] = {name: _plain(part) for name, part in value.items()}
+        elif key != "title":
+            plain[key] = _plain(value)
+    return plain

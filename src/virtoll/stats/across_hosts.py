@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from virtoll.stats.compare import Comparison, logs_of, means_by_host
+from virtoll.stats.compare import Comparison, logs_by_host, logs_of
 from virtoll.stats.summaries import CellSummary, block_values
 from virtoll.stats.values import Task
 
@@ -95,6 +95,25 @@ def across_hosts(
     host_of = {block: host.name for host in hosts for block in host.blocks}
     if len(hosts) < 2 or baseline is None:
         return AcrossHosts(tuple(hosts))
+    quantities = _quantities(comparisons, cells, baseline)
+    variations, deviations = [], []
+    tests = sum(len(set(map(host_of.__getitem__, logs))) for logs in quantities.values())
+    for (label, task), logs in quantities.items():
+        distances = standing_out(logs, host_of, tests)
+        for host, (apart, p_value) in distances.items():
+            flagged = p_value is not None and p_value < STAND_OUT_LEVEL
+            deviations.append(Deviation(host, label, task, math.exp(apart), p_value, flagged))
+        if label is not None:
+            effects = random_effects(list(logs_by_host(logs, host_of).values()))
+            between, within = _share(effects.between), _share(effects.within)
+            variations.append(Variation(label, task, len(distances), between, within))
+    return AcrossHosts(tuple(hosts), tuple(variations), tuple(deviations))
+
+
+def _quantities(
+    comparisons: Iterable[Comparison], cells: Mapping[tuple[str, Task], CellSummary], baseline: str
+) -> dict[tuple[str | None, Task], Mapping[int, float]]:
+    """The logs by block of what hosts may differ in, by platform (None: the bare host's own speed) and task."""
     quantities: dict[tuple[str | None, Task], Mapping[int, float]] = {}
     for (platform, task), cell in cells.items():
         if platform == baseline and task.metric.primary:
@@ -104,19 +123,12 @@ def across_hosts(
     for comparison in comparisons:
         if comparison.task.metric.primary and comparison.caveat is None and comparison.pairs:
             quantities[comparison.platform, comparison.task] = logs_of(comparison.pairs)
-    variations, deviations = [], []
-    tests = sum(len(set(map(host_of.__getitem__, logs))) for logs in quantities.values())
-    for (label, task), logs in quantities.items():
-        distances = standing_out(logs, host_of, tests)
-        deviations += [
-            Deviation(host, label, task, math.exp(apart), p_value, p_value is not None and p_value < STAND_OUT_LEVEL)
-            for host, (apart, p_value) in distances.items()
-        ]
-        if label is not None:
-            effects = random_effects(_groups(logs, host_of))
-            between, within = (None if sd is None else math.expm1(sd) for sd in (effects.between, effects.within))
-            variations.append(Variation(label, task, len(distances), between, within))
-    return AcrossHosts(tuple(hosts), tuple(variations), tuple(deviations))
+    return quantities
+
+
+def _share(deviation: float | None) -> float | None:
+    """A standard deviation of logarithms, as a share."""
+    return None if deviation is None else math.expm1(deviation)
 
 
 def random_effects(groups: Sequence[Sequence[float]]) -> Effects:
@@ -145,8 +157,8 @@ def standing_out(
     d / (s sqrt(c + 1 / (H - 1))) with H - 2 degrees of freedom, s being the others' standard deviation. c = max(1, n /
     n_h): a host of fewer blocks than the others (their harmonic mean n) may be further away. None below four hosts.
     """
-    means = means_by_host(logs, host_of)
-    counts = {host: len(group) for host, group in zip(means, _groups(logs, host_of), strict=True)}
+    groups = logs_by_host(logs, host_of)
+    means = {host: statistics.fmean(group) for host, group in groups.items()}
     distances: dict[str, tuple[float, float | None]] = {}
     for host, mean in means.items():
         others = {name: value for name, value in means.items() if name != host}
@@ -158,17 +170,9 @@ def standing_out(
             continue
         from virtoll.stats.arrays import stdtr
 
-        usual = statistics.harmonic_mean([counts[name] for name in others])
+        usual = statistics.harmonic_mean([len(groups[name]) for name in others])
         spread = max(statistics.stdev(others.values()), _TINY)
-        wide = spread * math.sqrt(max(1.0, usual / counts[host]) + 1 / len(others))
+        wide = spread * math.sqrt(max(1.0, usual / len(groups[host])) + 1 / len(others))
         p_value = 2 * float(stdtr(len(others) - 1, -abs(apart) / wide))
         distances[host] = apart, min(1.0, p_value * tests)
     return distances
-
-
-def _groups(logs: Mapping[int, float], host_of: Mapping[int, str]) -> list[list[float]]:
-    """The values of each host, in the order of `means_by_host`."""
-    groups: dict[str, list[float]] = {}
-    for block, value in logs.items():
-        groups.setdefault(host_of[block], []).append(value)
-    return list(groups.values())

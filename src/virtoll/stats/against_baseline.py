@@ -32,6 +32,7 @@ def compare_all(
     agents, hosts = agents_by_platform(data.boots), hosts_of(data.manifest)
     troubles = _Troubles(data)
     compared: list[Comparison] = []
+    alike: list[Comparison] = []
     for platform in platforms:
         if platform == baseline:
             continue
@@ -39,13 +40,22 @@ def compare_all(
         elsewhere = None if caveat else why_other_host(hosts, platform, baseline)
         refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
-            cell, base = cells.get((platform, task)), cells.get((baseline, task))
-            observations = cell.observations if cell is not None and not refused else ()
-            entries = (base.observations if base else ()) if platform == control else host.get(task, ())
+            observations = () if refused else observations_in(cells, platform, task)
             why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
-            compared.append(compare(task, platform, observations, entries, why, caveat))
-    alike = [comparison for comparison in compared if comparison.platform == control]
-    return [comparison for comparison in compared if comparison.platform != control], alike
+            if platform == control:
+                entries = observations_in(cells, baseline, task)
+                alike.append(compare(task, platform, observations, entries, why, caveat))
+            else:
+                compared.append(compare(task, platform, observations, host.get(task, ()), why, caveat))
+    return compared, alike
+
+
+def observations_in(
+    cells: Mapping[tuple[str, Task], CellSummary], platform: str, task: Task
+) -> tuple[Observation, ...]:
+    """The values of a cell; empty where it has none."""
+    cell = cells.get((platform, task))
+    return cell.observations if cell is not None else ()
 
 
 def host_labels(data: RunData, caveats: Mapping[str, str]) -> frozenset[str]:
@@ -66,11 +76,12 @@ def host_values(
 
     Empty where nothing of the baseline itself was measured: the control alone is no baseline.
     """
+    tasks = {observation.task for observation in observations if observation.platform == baseline}
     by_task: dict[Task, list[Observation]] = {}
     for observation in observations:
-        if observation.platform in labels:
+        if observation.platform in labels and observation.task in tasks:
             by_task.setdefault(observation.task, []).append(observation)
-    return {task: entries for task, entries in by_task.items() if baseline in {entry.platform for entry in entries}}
+    return by_task
 
 
 class _Troubles:

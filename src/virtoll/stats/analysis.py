@@ -25,7 +25,7 @@ from virtoll.stats.caveats import caveats_of
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
 from virtoll.stats.clocks import ClockError, clock_errors, clock_readings
 from virtoll.stats.comparability import unlike_facts
-from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison
+from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, by_cell, family_size
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.cpu_over_parameters import cpu_cells
@@ -38,10 +38,10 @@ from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
+from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.overhead import OverheadEffect, OverheadUse, overhead_effects, overhead_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
-from virtoll.stats.routers_beside import RouterBeside, routers_beside
 from virtoll.stats.run_data import (
     RunData,
     first_blocks,
@@ -171,10 +171,13 @@ class Analysis:
             for point in self.points
             if point.forged_frames
         )
+        headrooms = {cell: headroom for cell, headroom in self.headrooms.items() if cell[0] not in self.caveats}
+        curves = [curve for curve in self.curves if curve.platform not in self.caveats]
+        losses = [row for row in self.losses if row.platform not in self.caveats]
         return cautions(
-            {cell: headroom for cell, headroom in self.headrooms.items() if cell[0] not in self.caveats},
-            [curve for curve in self.curves if curve.platform not in self.caveats],
-            [row for row in self.losses if row.platform not in self.caveats],
+            headrooms,
+            curves,
+            losses,
             forged=list(forged),
             paces=self.paces,
             uses=self.backends,
@@ -210,7 +213,7 @@ class Analysis:
     def isolation(self) -> Isolation:
         """What guests beside the measured one do to it."""
         return isolation(
-            self.data.beside,
+            self.data.with_neighbours,
             self.tasks,
             self.observations,
             platforms=self.platforms,
@@ -224,9 +227,9 @@ class Analysis:
         )
 
     @cached_property
-    def routers_beside(self) -> tuple[RouterBeside, ...]:
+    def neighbour_routers(self) -> tuple[NeighbourRouter, ...]:
         """Routers beside other guests, as Schlosser et al. 2011 print them."""
-        return routers_beside(self.isolation, self.data.beside, self.platforms)
+        return neighbour_routers(self.isolation, self.data.with_neighbours, self.platforms)
 
     @cached_property
     def at_once(self) -> AtOnce:
@@ -289,7 +292,7 @@ class Analysis:
     @cached_property
     def over_parameters(self) -> tuple[OverParameter, ...]:
         """Values over a parameter of their workload."""
-        cpus = cpu_cells(self.tasks, [*self.data.trials, *self.data.beside])
+        cpus = cpu_cells(self.tasks, [*self.data.trials, *self.data.with_neighbours])
         alone = {(platform, task, ALONE): cell for (platform, task), cell in self.cells.items()}
         return over_parameters(
             [*printed_tasks(self.tasks), *cpus.tasks],
@@ -340,14 +343,12 @@ class Analysis:
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
+        return family_size(self.comparisons)
 
     @property
     def second_family(self) -> int:
         """How many comparisons of other metrics were tested, in a family of their own."""
-        return sum(
-            comparison.p_value is not None for comparison in self.comparisons if not comparison.task.metric.primary
-        )
+        return family_size(self.comparisons, primary=False)
 
     def level_after(self, more: int) -> float:
         """The chance of any false difference in a family, were so many blocks added to those that there are."""
@@ -384,15 +385,11 @@ class Analysis:
 
     def comparison(self, platform: str, task: Task) -> Comparison | None:
         """The comparison of a platform (or of the control) on a task."""
-        return self._comparisons.get((platform, task))
+        return self._comparisons.get((platform, task, None))
 
     @cached_property
-    def _comparisons(self) -> Mapping[tuple[str, Task], Comparison]:
-        """The first of each platform and task."""
-        return {
-            (comparison.platform, comparison.task): comparison
-            for comparison in reversed((*self.comparisons, *self.control))
-        }
+    def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
+        return by_cell((*self.comparisons, *self.control))
 
     def curve(self, platform: str, task: Task) -> Curve | None:
         """The sweep of a platform for a task."""

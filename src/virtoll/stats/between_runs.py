@@ -14,19 +14,24 @@ Pure.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from virtoll.runfolder.records import Manifest
+from virtoll.stats.against_baseline import observations_in
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
 from virtoll.stats.bounds import TWO_BOUNDS
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of, means_by_host
 from virtoll.stats.summaries import CellSummary, block_values
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, told_by
+
+if TYPE_CHECKING:
+    from virtoll.stats.noise import Array
 
 By = Literal["cost", "values"]
 Unlike = Literal["host", "agent", "unit"]
@@ -35,6 +40,7 @@ Key = tuple[str, str, str]
 """What tells a task apart, whatever its title was in an older run (`Task.key`)."""
 Logs = Mapping[int | str, float]
 """By block the log share or value; by host, in a run that was merged of several: hosts are what scatters there."""
+_LogsOf = Callable[[Analysis, str, Task], Logs]
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,8 @@ def _sample(analysis: Analysis, label: str, task: Task) -> Sample:
     if counterpart is None:
         return Sample(None, None, 0)
     cell, compared = analysis.cells.get((label, counterpart)), analysis.comparison(label, counterpart)
-    return Sample(cell, compared.share if compared is not None else None, cell.blocks if cell is not None else 0)
+    share = compared.share if compared is not None else None
+    return Sample(cell, share, cell.blocks if cell is not None else 0)
 
 
 def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
@@ -143,16 +150,12 @@ def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
     reasons: dict[Unlike, str | None] = {
         "host": _other_host(mine, theirs),
         "agent": why_incomparable(Identity(None, agents[0], None), Identity(None, agents[1], None)),
-        "unit": next(
-            (
-                f"{task.label}: {why}"
-                for task in second.tasks
-                if (counterpart := first.own_task(task)) is not None
-                and (why := _other_unit(counterpart, task)) is not None
-            ),
-            None,
-        ),
     }
+    for task in second.tasks:
+        counterpart = first.own_task(task)
+        why = _other_unit(counterpart, task) if counterpart is not None else None
+        if why is not None:
+            reasons.setdefault("unit", f"{task.label}: {why}")
     return {kind: reason for kind, reason in reasons.items() if reason is not None}
 
 
@@ -171,7 +174,8 @@ def _other_host(mine: Manifest, theirs: Manifest) -> str | None:
 
 def _fingerprints(manifest: Manifest) -> set[str | None]:
     """Of the hosts that a run was merged of, or of its one host."""
-    return {host.get("fingerprint") for host in ([each.host for each in manifest.hosts] or [manifest.host])}
+    hosts = [part.host for part in manifest.hosts] or [manifest.host]
+    return {host.get("fingerprint") for host in hosts}
 
 
 def _other_unit(task: Task, other: Task) -> str | None:
@@ -215,30 +219,36 @@ def between_runs(
     logs = _log_shares if by == "cost" else _log_values
     hosts = _by_cost(first.baseline, second.baseline, by)
     controls = _by_cost(first.data.manifest.control, second.data.manifest.control, by)
-    compared = [
-        _compared(first, second, pair, both, logs, hosts)
-        for pair in pairs
-        for both in tasks
-        if by == "values" or first.baseline not in (pair.first, pair.second)
-    ]
-    control = [_compared(first, second, pair, both, logs, hosts) for pair in controls for both in tasks]
-    host = [_compared(first, second, pair, both, _log_values, ()) for pair in hosts for both in tasks]
-    gaps: dict[Key, float] = {}
-    for state in (*first.two_states, *second.two_states):
-        gaps[state.task.key] = gaps.get(state.task.key, 0.0) + math.log(state.factor)
-    decided, beside = _decide_families(compared, control, rules, gaps)
-    bare, _ = _decide_families(host, [], rules, gaps)
+
+    def untested(compared: Sequence[Pair], logs: _LogsOf, bases: Sequence[Pair]) -> list[_Unpaired]:
+        return [_compared(first, second, pair, both, logs, bases) for pair in compared for both in tasks]
+
+    def bounded(compared: Sequence[Pair], comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+        return tuple(_within_bounds(first, second, compared, comparison) for comparison in comparisons)
+
+    beyond = [pair for pair in pairs if by == "values" or first.baseline not in (pair.first, pair.second)]
+    gaps = _gaps(first, second)
+    decided, of_control = _decide_families(untested(beyond, logs, hosts), untested(controls, logs, hosts), rules, gaps)
+    bare, _ = _decide_families(untested(hosts, _log_values, ()), [], rules, gaps)
     return Between(
         first=first,
         second=second,
         paired=False,
         by=by,
         pairs=tuple(pairs),
-        comparisons=tuple(_within_bounds(first, second, pairs, comparison) for comparison in decided),
-        control=tuple(_within_bounds(first, second, controls, comparison) for comparison in beside),
-        host=tuple(_within_bounds(first, second, hosts, comparison) for comparison in bare),
+        comparisons=bounded(pairs, decided),
+        control=bounded(controls, of_control),
+        host=bounded(hosts, bare),
         level=rules.level,
     )
+
+
+def _gaps(first: Analysis, second: Analysis) -> dict[Key, float]:
+    """By task, how far apart two states of the hosts are together, as a logarithm."""
+    gaps: dict[Key, float] = {}
+    for state in (*first.two_states, *second.two_states):
+        gaps[state.task.key] = gaps.get(state.task.key, 0.0) + math.log(state.factor)
+    return gaps
 
 
 def side_by_side(
@@ -251,8 +261,8 @@ def side_by_side(
             compare(
                 task,
                 pair.name,
-                _observations(analysis, pair.second, task),
-                _observations(analysis, pair.first, task),
+                observations_in(analysis.cells, pair.second, task),
+                observations_in(analysis.cells, pair.first, task),
                 _why_missing(analysis, analysis, pair, task, task),
             ),
             _caveat(analysis, analysis, pair, task, ()),
@@ -313,13 +323,9 @@ class _Unpaired:
 
 
 def _tasks(first: Analysis, second: Analysis) -> list[_Sides]:
-    mine, theirs = ({task.key: task for task in each.tasks} for each in (first, second))
+    mine = {task.key: task for task in first.tasks}
+    theirs = {task.key: task for task in second.tasks}
     return [_Sides(mine.get(key), theirs.get(key)) for key in dict.fromkeys((*theirs, *mine))]
-
-
-def _observations(analysis: Analysis, label: str, task: Task) -> tuple[Observation, ...]:
-    cell = analysis.cells.get((label, task))
-    return cell.observations if cell is not None else ()
 
 
 def _compared(
@@ -327,7 +333,7 @@ def _compared(
     second: Analysis,
     pair: Pair,
     both: _Sides,
-    logs: Callable[[Analysis, str, Task], Logs],
+    logs: _LogsOf,
     bases: Sequence[Pair],
 ) -> _Unpaired:
     """One comparison before its test, of what `logs` gives. `bases`: of whose performance those are shares, if any."""
@@ -401,7 +407,7 @@ def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
 def _log_values(analysis: Analysis, label: str, task: Task) -> Logs:
     """By block: the log of the performance itself."""
     sign = 1 if task.metric.better == "higher" else -1
-    values = block_values(_observations(analysis, label, task))
+    values = block_values(observations_in(analysis.cells, label, task))
     return _by_host(analysis, {block: sign * math.log(value) for block, value in values.items()})
 
 
@@ -426,47 +432,54 @@ def _decide_families(
     compared: Sequence[_Unpaired], control: Sequence[_Unpaired], rules: Rules, gaps: Mapping[Key, float]
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
+    entries = [(False, unpaired) for unpaired in compared] + [(True, unpaired) for unpaired in control]
     decided: dict[tuple[bool, str, Task], Comparison] = {}
     for primary in (True, False):
-        family = [(False, unpaired) for unpaired in compared if unpaired.comparison.task.metric.primary is primary]
-        family += [(True, unpaired) for unpaired in control if unpaired.comparison.task.metric.primary is primary]
+        family = [entry for entry in entries if entry[1].comparison.task.metric.primary is primary]
         decided |= _decide(family, rules, gaps)
-    every = [(False, unpaired) for unpaired in compared], [(True, unpaired) for unpaired in control]
-    families = [
-        [decided[beside, unpaired.comparison.platform, unpaired.comparison.task] for beside, unpaired in each]
-        for each in every
-    ]
-    return families[0], families[1]
+    verdicts = [decided[of_control, entry.comparison.platform, entry.comparison.task] for of_control, entry in entries]
+    return verdicts[: len(compared)], verdicts[len(compared) :]
 
 
 def _decide(
     family: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Key, float]
 ) -> dict[tuple[bool, str, Task], Comparison]:
     """The verdicts of one family and of the A/A control (True) beside it."""
-    compared = [(beside, unpaired.comparison) for beside, unpaired in family]
-    decided = {(beside, comparison.platform, comparison.task): comparison for beside, comparison in compared}
-    tested = [(beside, unpaired) for beside, unpaired in family if unpaired.testable]
+    decided = {}
+    for of_control, unpaired in family:
+        decided[of_control, unpaired.comparison.platform, unpaired.comparison.task] = unpaired.comparison
+    tested = [(of_control, unpaired) for of_control, unpaired in family if unpaired.testable]
     if not tested:
         return decided
     tasks = places(unpaired.comparison.task for _, unpaired in tested)
-    columns = places((beside, unpaired.comparison.platform) for beside, unpaired in tested)
-    blocks = places(block for _, unpaired in tested for block in (*unpaired.first, *unpaired.second))
-    logs = [np.full((len(tasks), len(columns), len(blocks)), np.nan) for _ in range(2)]
-    for beside, unpaired in tested:
-        row, column = tasks[unpaired.comparison.task], columns[beside, unpaired.comparison.platform]
-        for side, values in ((logs[0], unpaired.first), (logs[1], unpaired.second)):
-            for block, value in values.items():
-                side[row, column, blocks[block]] = value
+    columns = places((of_control, unpaired.comparison.platform) for of_control, unpaired in tested)
+    logs = _log_tables(tested, tasks, columns)
     apart = np.array([gaps.get(task.key, 0.0) for task in tasks])
-    judged = judge_two(logs[0], logs[1], rules, np.array([beside for beside, _ in columns]), apart)
-    for beside, unpaired in tested:
-        key = beside, unpaired.comparison.platform, unpaired.comparison.task
-        level = rules.alarm_level if beside else rules.level
-        size = sum(each is beside for each, _ in tested)
-        place = tasks[key[2]], columns[beside, key[1]]
+    judged = judge_two(*logs, rules, np.array([of_control for of_control, _ in columns]), apart)
+    sizes = Counter(of_control for of_control, _ in tested)
+    for of_control, unpaired in tested:
+        key = of_control, unpaired.comparison.platform, unpaired.comparison.task
+        level = rules.alarm_level if of_control else rules.level
+        place = tasks[key[2]], columns[of_control, key[1]]
         ruled = replace(rules, level=level)
-        decided[key] = told_by(unpaired.comparison, judged, place, ruled, size, key[2].key in gaps)
+        decided[key] = told_by(unpaired.comparison, judged, place, ruled, sizes[of_control], key[2].key in gaps)
     return decided
+
+
+def _log_tables(
+    tested: Sequence[tuple[bool, _Unpaired]], tasks: Mapping[Task, int], columns: Mapping[tuple[bool, str], int]
+) -> tuple[Array, Array]:
+    """The logs of either run by task, column and block; NaN where a run has no value."""
+    blocks = places(block for _, unpaired in tested for block in (*unpaired.first, *unpaired.second))
+    first = np.full((len(tasks), len(columns), len(blocks)), np.nan)
+    second = np.full_like(first, np.nan)
+    for of_control, unpaired in tested:
+        row, column = tasks[unpaired.comparison.task], columns[of_control, unpaired.comparison.platform]
+        for block, value in unpaired.first.items():
+            first[row, column, blocks[block]] = value
+        for block, value in unpaired.second.items():
+            second[row, column, blocks[block]] = value
+    return first, second
 
 
 def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], comparison: Comparison) -> Comparison:

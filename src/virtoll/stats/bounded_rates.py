@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtoll.runfolder.traffic_records import Point
+from virtoll.runfolder.traffic_records import Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
 from virtoll.stats.values import forwarded_rate, offered_rate
 
@@ -54,7 +54,7 @@ def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: b
             continue
         if each:
             offered, through = offered / len(point.sources), through * _least(point)
-        holds = _holds(point, bounds, apart)
+        holds = _all((_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds)))
         if holds:
             within.append((offered, through))
         elif holds is False:
@@ -69,9 +69,15 @@ def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: b
 def _given(point: Point, apart: bool) -> float | None:
     """What the generator had for the platform, frames/s of all sources."""
     rate = offered_rate(point)
+    if rate is None:
+        return None
     offered = sum(source.offered_frames for source in point.sources)
-    refused = sum(source.refused_frames or 0 for source in point.sources) if apart else 0
-    return None if rate is None else rate * (offered + refused) / offered
+    refused = sum(_refused(source, apart) for source in point.sources)
+    return rate * (offered + refused) / offered
+
+
+def _refused(source: SourceCounts, apart: bool) -> int:
+    return (source.refused_frames or 0) if apart else 0
 
 
 def _least(point: Point) -> float:
@@ -81,9 +87,8 @@ def _least(point: Point) -> float:
     return least / sum(parts) if least else 0.0
 
 
-def _holds(point: Point, bounds: RateBounds, apart: bool) -> bool | None:
-    """Whether a point is within the bounds; None: it does not say."""
-    holds = (_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds))
+def _all(holds: Sequence[bool | None]) -> bool | None:
+    """Whether all bounds hold; None: one of them does not say, and none is known not to."""
     if False in holds:
         return False
     return None if None in holds else True
@@ -92,19 +97,18 @@ def _holds(point: Point, bounds: RateBounds, apart: bool) -> bool | None:
 def _loss_holds(point: Point, bound: float | None, apart: bool) -> bool | None:
     if bound is None:
         return True
-    sinks = {counts.source: counts for counts in point.sink.per_source}
-    holds = []
+    lost = {counts.source: counts.lost_frames for counts in point.sink.per_source}
+    holds: list[bool | None] = []
     for source in point.sources:
-        refused = source.refused_frames or 0 if apart else 0
-        offered, lost = source.offered_frames + refused, sinks[source.source].lost_frames + refused
-        if lost <= bound * offered:
-            holds.append(True if bound * offered >= ENOUGH or bound == 0 else None)
+        refused = _refused(source, apart)
+        allowed = bound * (source.offered_frames + refused)
+        if lost[source.source] + refused <= allowed:
+            holds.append(True if allowed >= ENOUGH or bound == 0 else None)
             continue
         losses = [loss for loss in locate(point) if loss.source == source.source and loss.owner is Owner.PLATFORM]
-        holds.append(False if sum(loss.frames for loss in losses) + refused > bound * offered else None)
-    if False in holds:
-        return False
-    return None if None in holds or not holds else True
+        inside = sum(loss.frames for loss in losses)
+        holds.append(False if inside + refused > allowed else None)
+    return _all(holds) if holds else None
 
 
 def _delay_holds(point: Point, bounds: RateBounds) -> bool | None:
@@ -114,6 +118,4 @@ def _delay_holds(point: Point, bounds: RateBounds) -> bool | None:
         for limit, known in ((bounds.p50_ns, p50), (bounds.p99_ns, p99)):
             if limit is not None:
                 holds.append(None if known is None else known <= limit)
-    if False in holds:
-        return False
-    return None if None in holds else True
+    return _all(holds)

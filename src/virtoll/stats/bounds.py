@@ -73,12 +73,12 @@ def against_lower_bounds(
 
 def forwarded_elsewhere(boots: Sequence[BootRecord]) -> dict[str, str]:
     """Platforms of which the host's kernel does not forward on the guest's CPUs: where it does, and why."""
-    return {
-        boot.platform: f"on {_KERNELS if boot.forwarding.by_threads else _SENDERS} "
-        f"({boot.forwarding.reason or 'the reason is not known'})"
-        for boot in boots
-        if boot.forwarding is not None and boot.forwarding.cpus is None
-    }
+    elsewhere = {}
+    for boot in boots:
+        if boot.forwarding is not None and boot.forwarding.cpus is None:
+            where = _KERNELS if boot.forwarding.by_threads else _SENDERS
+            elsewhere[boot.platform] = f"on {where} ({boot.forwarding.reason or 'the reason is not known'})"
+    return elsewhere
 
 
 def receiving_apart(boots: Sequence[BootRecord]) -> frozenset[str]:

@@ -113,44 +113,51 @@ def cautions(
     if not headrooms:
         return ()
     sizes = {task.parameters: task.size for task in tasks}
-    bound = [cell for cell, headroom in headrooms.items() if headroom.generator_bound]
-    lossless = [
-        (curve.platform, sizes.get(curve.parameters, ""))
-        for curve in curves
-        if curve.lossless and not any((curve.platform, curve.parameters) == (p, t.parameters) for p, t in bound)
-    ]
-    unknown = [
-        (platform, task.size)
-        for (platform, task), headroom in headrooms.items()
-        if headroom.share is None and calibrated
-    ]
-    paced = [row for row in losses if not row.flat_out]
-    host = [
-        (row.platform, row.task.size)
-        for row in paced
-        if row.by_owner.get(Owner.HOST, 0) > HOST_LOSS_SHARE * row.offered_frames
-    ]
-    lost = dict.fromkeys((row.platform, row.task.size) for row in losses if row.by_owner.get(Owner.UNLOCATED))
-    missed = [
-        f"{row.task.size} at {row.target_rate:.0f} frames/s"
-        for row in paces
-        if row.median_error is not None and abs(row.median_error) > PACE_ERROR
-    ]
+    bound, lossless, unknown = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
+    sweeps_bound = set()
+    for (platform, task), headroom in headrooms.items():
+        if headroom.generator_bound:
+            bound.append((platform, task.size))
+            sweeps_bound.add((platform, task.parameters))
+        if headroom.share is None and calibrated:
+            unknown.append((platform, task.size))
+    for curve in curves:
+        if curve.lossless and (curve.platform, curve.parameters) not in sweeps_bound:
+            lossless.append((curve.platform, sizes.get(curve.parameters, "")))
+    of_host, unlocated = _lost_cells(losses)
     concerned = {
-        Caution.GENERATOR_BOUND: _cells(
-            [(platform, task.size) for platform, task in headrooms if (platform, task) in bound]
-        ),
+        Caution.GENERATOR_BOUND: _cells(bound),
         Caution.LOSSLESS: _cells(lossless),
         Caution.UNCALIBRATED: _cells(unknown),
-        Caution.HOST_LOSS: _cells(host),
-        Caution.UNLOCATED: _cells(list(lost)),
+        Caution.HOST_LOSS: _cells(of_host),
+        Caution.UNLOCATED: _cells(unlocated),
         Caution.FORGED: _cells(forged),
-        Caution.PACE_MISSED: ", ".join(missed),
+        Caution.PACE_MISSED: ", ".join(_missed(paces)),
         Caution.MIXED_BACKENDS: _mixed(uses),
         Caution.FALLBACK: "; ".join(f"{use.name} as {use.kind}: {use.reason}" for use in uses if use.reason),
         Caution.SHARED_CORE: shared_cores(pinning),
     }
     return tuple(Warned(caution, concerns) for caution, concerns in concerned.items() if concerns)
+
+
+def _lost_cells(losses: Sequence[LossRow]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The cells of which the host lost too much at paced rates, and those of which a loss is not located."""
+    of_host, unlocated = list[tuple[str, str]](), list[tuple[str, str]]()
+    for row in losses:
+        cell = row.platform, row.task.size
+        if not row.flat_out and row.by_owner.get(Owner.HOST, 0) > HOST_LOSS_SHARE * row.offered_frames:
+            of_host.append(cell)
+        if row.by_owner.get(Owner.UNLOCATED) and cell not in unlocated:
+            unlocated.append(cell)
+    return of_host, unlocated
+
+
+def _missed(paces: Sequence[PaceRow]) -> list[str]:
+    return [
+        f"{row.task.size} at {row.target_rate:.0f} frames/s"
+        for row in paces
+        if row.median_error is not None and abs(row.median_error) > PACE_ERROR
+    ]
 
 
 def _cells(cells: Sequence[tuple[str, str]]) -> str:

@@ -87,13 +87,12 @@ def ceilings(calibrations: Sequence[CalibrationRecord]) -> tuple[Ceiling, ...]:
 
 
 def _floor(points: Sequence[Point]) -> Floor | None:
-    delays = [(point, counts.delay_ns) for point in points for counts in point.sink.per_source]
-    known = [(point, reported) for point, reported in delays if reported is not None]
-    full = [
-        (point.intended_rate_frames_per_second, reported.minimum, reported.p50, reported.p99, reported.maximum)
-        for point, reported in known
-        if point.intended_rate_frames_per_second is not None
-    ]
+    full = []
+    for point in points:
+        for delay in (counts.delay_ns for counts in point.sink.per_source):
+            if point.intended_rate_frames_per_second is not None and delay is not None:
+                values = delay.minimum, delay.p50, delay.p99, delay.maximum
+                full.append((point.intended_rate_frames_per_second, *values))
     if not full:
         return None
     rates, least, middle, high, most = zip(*full, strict=True)
@@ -118,8 +117,11 @@ def headrooms(
         shape = shape_of(json.loads(task.parameters))
         pairs = [_best(calibrated, shape, by_number[observation.trial]) for observation in cell.observations]
         known = [(rate, ceiling) for rate, ceiling in pairs if ceiling is not None]
-        share = statistics.median(rate / ceiling.rate for rate, ceiling in known) if known else None
-        reported[platform, task] = Headroom(share, known[0][1] if known else None)
+        if known:
+            share = statistics.median(rate / ceiling.rate for rate, ceiling in known)
+            reported[platform, task] = Headroom(share, known[0][1])
+        else:
+            reported[platform, task] = Headroom(None, None)
     return reported
 
 

@@ -111,7 +111,7 @@ def _searched(values: Array, level: float, family: int, least: int) -> Searched:
     ends = [0, *places, len(values)]
     changes = [
         _described(values[low:high], place - low, low, min(p_values[place] * family, 1.0))
-        for low, place, high in (ends[at : at + 3] for at in range(len(places)))
+        for low, place, high in zip(ends[:-2], places, ends[2:], strict=True)
     ]
     return Searched(tuple(changes), correlation, correlation > _ACCIDENT * error)
 

@@ -28,6 +28,7 @@ class Change:
 
 
 Words = Callable[[Any], str]
+_Table = tuple[tuple[str, str, Words], ...]
 
 
 def _plain(value: Any) -> str:
@@ -49,13 +50,13 @@ def _bytes(value: Any) -> str:
     return units.size(value) if isinstance(value, int) else str(value)
 
 
-_AGENT: tuple[tuple[str, str, Words], ...] = (
+_AGENT: _Table = (
     ("agent's version", "version", _plain),
     ("agent's protocol", "protocol", _plain),
     ("agent's build", "build", _plain),
     ("agent's program (SHA-256)", "sha256", _digest),
 )
-_HOST: tuple[tuple[str, str, Words], ...] = (
+_HOST: _Table = (
     ("machine (hash of its name)", "hostname_hash", _digest),
     ("host's kernel", "kernel", _plain),
     ("host's system", "os", _plain),
@@ -69,7 +70,7 @@ _HOST: tuple[tuple[str, str, Words], ...] = (
     ("measured as root", "root", _plain),
     ("tuned settings", "tuned", _plain),
 )
-_GUEST_KERNEL: tuple[tuple[str, str, Words], ...] = (
+_GUEST_KERNEL: _Table = (
     ("guests' kernel package", "package", _plain),
     ("guests' kernel version", "version", _plain),
     ("guests' kernel (SHA-256)", "sha256", _digest),
@@ -92,10 +93,10 @@ _EXPERIMENT: tuple[tuple[str, str], ...] = (
     ("needs", "needs"),
     ("thresholds", "thresholds"),
 )
-_PINNING = (
-    ("guests' CPUs", "guest_cpus"),
-    ("generator's CPU", "generator_cpu"),
-    ("sink's CPU", "sink_cpu"),
+_PINNING: _Table = (
+    ("guests' CPUs", "guest_cpus", _plain),
+    ("generator's CPU", "generator_cpu", _plain),
+    ("sink's CPU", "sink_cpu", _plain),
 )
 
 
@@ -113,11 +114,7 @@ def what_changed(before: Manifest, after: Manifest) -> tuple[Change, ...]:
         *_of_image(before.image, after.image),
         *_of_nested(before.nested or {}, after.nested or {}),
         *_of_experiment(before, after),
-        *(
-            change
-            for what, key in _PINNING
-            for change in _field(what, key, before.pinning or {}, after.pinning or {}, _plain)
-        ),
+        *_fields(_PINNING, before.pinning or {}, after.pinning or {}),
         *_of_testbed(before.testbed, after.testbed),
     )
 
@@ -125,7 +122,8 @@ def what_changed(before: Manifest, after: Manifest) -> tuple[Change, ...]:
 def _one(what: str, before: Any, after: Any, words: Words = _plain) -> Iterator[Change]:
     """A change where the two differ; None: it is not there."""
     if before != after:
-        was, now = (None if value is None else words(value) for value in (before, after))
+        was = words(before) if before is not None else None
+        now = words(after) if after is not None else None
         if was != now:
             yield Change(what, was, now)
 
@@ -134,6 +132,11 @@ def _field(what: str, key: str, before: Mapping[str, Any], after: Mapping[str, A
     """A change of what both record under the key; a key that is missing is not known, and no change."""
     if key in before and key in after:
         yield from _one(what, before[key], after[key], words)
+
+
+def _fields(table: _Table, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    for what, key, words in table:
+        yield from _field(what, key, before, after, words)
 
 
 def _named(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
@@ -152,25 +155,20 @@ def _of_agent(before: Manifest, after: Manifest) -> Iterator[Change]:
     if before.agent is None or after.agent is None:
         yield from _one("agent", _named_one(before.agent, "version"), _named_one(after.agent, "version"))
         return
-    for what, key, words in _AGENT:
-        yield from _field(what, key, before.agent, after.agent, words)
+    yield from _fields(_AGENT, before.agent, after.agent)
 
 
 def _of_host(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    for what, key, words in _HOST:
-        yield from _field(what, key, before, after, words)
-    for what, key in (
-        ("mitigation of", "mitigations"),
-        ("I/O scheduler of", "io_schedulers"),
-        ("package", "packages"),
-    ):
+    yield from _fields(_HOST, before, after)
+    for what, key in (("mitigation of", "mitigations"), ("I/O scheduler of", "io_schedulers"), ("package", "packages")):
         if isinstance(before.get(key), Mapping) and isinstance(after.get(key), Mapping):
             yield from _named(what, before[key], after[key])
 
 
 def _of_platforms(before: Manifest, after: Manifest) -> Iterator[Change]:
     """Versions first, then what was asked of each. A version that is the host's kernel is told as the host's alone."""
-    was, now = ({entry.label: entry for entry in manifest.platforms} for manifest in (before, after))
+    was = {entry.label: entry for entry in before.platforms}
+    now = {entry.label: entry for entry in after.platforms}
     labels = list(dict.fromkeys((*was, *now)))
     alike: dict[tuple[str | None, str | None], list[str]] = {}
     for label in labels:
@@ -226,8 +224,7 @@ def _of_image(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None)
     yield from _field("guests' image (digest)", "digest", before, after, _digest)
     kernel, other = before.get("kernel"), after.get("kernel")
     if isinstance(kernel, Mapping) and isinstance(other, Mapping):
-        for what, key, words in _GUEST_KERNEL:
-            yield from _field(what, key, kernel, other, words)
+        yield from _fields(_GUEST_KERNEL, kernel, other)
     tools, others = before.get("tools"), after.get("tools")
     if isinstance(tools, Mapping) and isinstance(others, Mapping):
         yield from _field("guests' suite of Debian", "suite", tools, others, _plain)
@@ -257,7 +254,7 @@ def _of_experiment(before: Manifest, after: Manifest) -> Iterator[Change]:
     changes += _of_workloads(before, after)
     yield from changes
     text, other = was.get("text"), now.get("text")
-    if not changes and text is not None and other is not None and not _platforms_differ(before, after):
+    if not changes and text is not None and other is not None and _products(before) == _products(after):
         yield from _one("experiment: its text (SHA-256)", text, other, _hash)
 
 
@@ -265,10 +262,9 @@ def _hash(text: Any) -> str:
     return hashlib.sha256(str(text).encode()).hexdigest()[:12]
 
 
-def _platforms_differ(before: Manifest, after: Manifest) -> bool:
-    """Whether the two texts ask for other platforms, which is told with these."""
-    was, now = ([(entry.label, entry.platform, entry.parameters) for entry in run.platforms] for run in (before, after))
-    return was != now
+def _products(manifest: Manifest) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """What a text asks for of platforms, whose changes are told with these."""
+    return [(entry.label, entry.platform, entry.parameters) for entry in manifest.platforms]
 
 
 def _of_workloads(before: Manifest, after: Manifest) -> Iterator[Change]:
@@ -302,16 +298,17 @@ def _telling(sets: Iterable[Mapping[str, Any]]) -> list[str]:
 def _sets(sets: Mapping[str, Mapping[str, Any]], telling: list[str]) -> str | None:
     if not sets:
         return None
-    texts = [
-        ", ".join(f"{key.replace('_', ' ')} {_plain(parameters[key])}" for key in telling if key in parameters)
-        for parameters in sets.values()
-    ]
+    texts = []
+    for parameters in sets.values():
+        words = [f"{key.replace('_', ' ')} {_plain(parameters[key])}" for key in telling if key in parameters]
+        texts.append(", ".join(words))
     return "; ".join(filter(None, texts)) or "measured"
 
 
 def _of_testbed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[Change]:
     if before is None or after is None:
-        was, now = ("hosts of its own" if testbed is not None else None for testbed in (before, after))
+        was = "hosts of its own" if before is not None else None
+        now = "hosts of its own" if after is not None else None
         yield from _one("testbed", was, now)
         return
     for key in dict.fromkeys((*before, *after)):

@@ -130,23 +130,25 @@ def clock_errors(readings: Sequence[ClockReading], platforms: Sequence[str]) -> 
     """One row for each platform that has readings, in the given order; `estimate` is the median of the trials' own."""
     rows = []
     for platform in platforms:
-        platform_readings = tuple(reading for reading in readings if reading.platform == platform)
-        if platform_readings:
-            errors = [reading.error for reading in platform_readings]
-            slope, why = _slope(platform_readings)
-            rows.append(
-                ClockError(
-                    platform=platform,
-                    readings=platform_readings,
-                    slope=slope,
-                    why_no_slope=why,
-                    median=statistics.median(errors),
-                    low=min(errors),
-                    high=max(errors),
-                    estimate=statistics.median(reading.estimate for reading in platform_readings),
-                    within=sum(reading.within for reading in platform_readings),
-                )
+        of_platform = tuple(reading for reading in readings if reading.platform == platform)
+        if not of_platform:
+            continue
+        errors = [reading.error for reading in of_platform]
+        slope, why = _slope(of_platform)
+        estimate = statistics.median(reading.estimate for reading in of_platform)
+        rows.append(
+            ClockError(
+                platform=platform,
+                readings=of_platform,
+                slope=slope,
+                why_no_slope=why,
+                median=statistics.median(errors),
+                low=min(errors),
+                high=max(errors),
+                estimate=estimate,
+                within=sum(reading.within for reading in of_platform),
             )
+        )
     return tuple(rows)
 
 

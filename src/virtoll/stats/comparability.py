@@ -56,15 +56,8 @@ def why_platform_incomparable(agents: dict[str, frozenset[str]], platform: str, 
     for name, hashes in ((platform, mine), (baseline, theirs)):
         if len(hashes) > 1:
             return f"not comparable: {name} ran {len(hashes)} different builds of the agent"
-    return next(
-        (
-            reason
-            for agent in mine
-            for other in theirs
-            if (reason := why_incomparable(Identity(None, agent, None), Identity(None, other, None)))
-        ),
-        None,
-    )
+    agent, other = next(iter(mine), None), next(iter(theirs), None)
+    return why_incomparable(Identity(None, agent, None), Identity(None, other, None))
 
 
 _MUST_BE_EQUAL = ("CPUs", "CPU quota", "memory")

@@ -150,7 +150,23 @@ def by_host(comparison: Comparison, host_of: Mapping[int, str]) -> Comparison:
 
 def means_by_host(logs: Mapping[int, float], host_of: Mapping[int, str]) -> dict[str, float]:
     """Of logarithms by block, the mean of each host's."""
+    return {host: statistics.fmean(values) for host, values in logs_by_host(logs, host_of).items()}
+
+
+def logs_by_host(logs: Mapping[int, float], host_of: Mapping[int, str]) -> dict[str, list[float]]:
+    """Of logarithms by block, those of each host."""
     groups: dict[str, list[float]] = {}
     for block, value in logs.items():
         groups.setdefault(host_of[block], []).append(value)
-    return {host: statistics.fmean(values) for host, values in groups.items()}
+    return groups
+
+
+def family_size(comparisons: Iterable[Comparison], *, primary: bool = True) -> int:
+    """How many comparisons of primary metrics, or of the others, were tested, and so corrected for."""
+    tested = [comparison.task.metric.primary for comparison in comparisons if comparison.p_value is not None]
+    return tested.count(primary)
+
+
+def by_cell(comparisons: Sequence[Comparison]) -> dict[tuple[str, Task, str | None], Comparison]:
+    """The first of each platform, task and condition."""
+    return {(entry.platform, entry.task, entry.condition): entry for entry in reversed(comparisons)}

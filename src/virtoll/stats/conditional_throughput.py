@@ -5,13 +5,14 @@ the generator set is none of the platform's: it is None, and two such values mak
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Distribution
+from virtoll.stats.summaries import median_of_known
 from virtoll.stats.values import Task
 
 PERCENTILES = (0.5, 0.9, 0.99, 0.999)
@@ -53,19 +54,18 @@ class ThroughputRow:
     @property
     def conditional_throughput(self) -> float | None:
         """The median over the blocks that have a lower bound; None where no block has one."""
-        known = [goal.conditional_throughput_frames_per_second for goal in self.found]
-        return _median([rate for rate in known if rate is not None])
+        return median_of_known(goal.conditional_throughput_frames_per_second for goal in self.found)
 
     @property
     def lower(self) -> float | None:
         """The median lower bound; None where no block has one."""
-        return _median([goal.lower.rate_frames_per_second for goal in self.found if goal.lower])
+        return median_of_known(goal.lower.rate_frames_per_second for goal in self.found if goal.lower)
 
     @property
     def upper(self) -> float | None:
         """The median upper bound; None where a block has none, since the middle one is then not known."""
         known = [goal.upper.rate_frames_per_second for goal in self.found if goal.upper]
-        return _median(known) if len(known) == len(self.found) else None
+        return median_of_known(known) if len(known) == len(self.found) else None
 
     @property
     def ended(self) -> tuple[str, ...]:
@@ -122,23 +122,25 @@ def delays_below(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[
         for trial in searches:
             if task.metric.name != "pdr" or not task.is_of(trial):
                 continue
-            for entry in (trial.result or {}).get("delays", ()):
-                point = (trial.points or ())[entry["point"]]
-                rate = (point.intended_rate_frames_per_second or 0.0) * len(point.sources)
-                key = (trial.platform, task, entry["share_of_pdr"])
-                for sink in point.sink.per_source:
-                    if sink.delay_ns is not None and sink.delay_ns.histogram:
-                        groups.setdefault(key, []).append((rate, sink.delay_ns, sink.lost_frames))
-    return tuple(
-        DelayBelow(
-            *key,
-            rate=statistics.median(rate for rate, _, _ in measured),
-            percentiles_ns=pooled_percentiles([delay for _, delay, _ in measured], PERCENTILES),
-            samples=sum(delay.count for _, delay, _ in measured),
-            lost_frames=sum(lost for _, _, lost in measured),
-        )
-        for key, measured in groups.items()
-    )
+            for share, rate, delay, lost_frames in _delays_of(trial):
+                groups.setdefault((trial.platform, task, share), []).append((rate, delay, lost_frames))
+    rows = []
+    for key, entries in groups.items():
+        rates, delays, lost = zip(*entries, strict=True)
+        percentiles = pooled_percentiles(delays, PERCENTILES)
+        samples = sum(delay.count for delay in delays)
+        rows.append(DelayBelow(*key, statistics.median(rates), percentiles, samples, sum(lost)))
+    return tuple(rows)
+
+
+def _delays_of(trial: TrialRecord) -> Iterator[tuple[float, float, Distribution, int]]:
+    """Share of the PDR, rate, delays and lost frames of each source whose delays a trial measured."""
+    for entry in (trial.result or {}).get("delays", ()):
+        point = (trial.points or ())[entry["point"]]
+        rate = (point.intended_rate_frames_per_second or 0.0) * len(point.sources)
+        for sink in point.sink.per_source:
+            if sink.delay_ns is not None and sink.delay_ns.histogram:
+                yield entry["share_of_pdr"], rate, sink.delay_ns, sink.lost_frames
 
 
 def pooled_percentiles(distributions: Sequence[Distribution], shares: Sequence[float]) -> tuple[int, ...]:
@@ -154,7 +156,3 @@ def pooled_percentiles(distributions: Sequence[Distribution], shares: Sequence[f
         while len(percentiles) < len(ascending) and passed >= ascending[len(percentiles)] * total:
             percentiles.append(value)
     return tuple(percentiles)
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None

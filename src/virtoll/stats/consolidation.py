@@ -59,16 +59,12 @@ def consolidations(records: Sequence[ConsolidationRecord]) -> tuple[Consolidatio
         series = every[begins:]  # a series that was broken off is begun anew
         started = tuple(record for record in series if record.status == "ok")
         ended = [record.reason for record in series if record.status != "ok"]
-        rows.append(
-            Consolidation(
-                platform,
-                started[-1].guests if started else 0,
-                ended[-1] or "no reason was stored" if ended else "the series was not brought to its end",
-                started,
-                _slope([_taken(record) for record in started]),
-                _slope(_growth(started)),
-            )
-        )
+        reason = "the series was not brought to its end"
+        if ended:
+            reason = ended[-1] or "no reason was stored"
+        guests = started[-1].guests if started else 0
+        available, processes = _slope(list(map(_taken, started))), _slope(_growth(started))
+        rows.append(Consolidation(platform, guests, reason, started, available, processes))
     return tuple(rows)
 
 
@@ -80,7 +76,10 @@ def _taken(record: ConsolidationRecord) -> int | None:
 
 def _growth(steps: Sequence[ConsolidationRecord]) -> list[int | None]:
     held = [0, *(record.processes_bytes for record in steps)]
-    return [after - before if before is not None and after is not None else None for before, after in pairwise(held)]
+    grown: list[int | None] = []
+    for before, after in pairwise(held):
+        grown.append(after - before if before is not None and after is not None else None)
+    return grown
 
 
 def _slope(values: Sequence[int | None]) -> Slope | None:

@@ -60,7 +60,7 @@ def drift(values: Sequence[OrderedValue]) -> Drift | None:
         observation = value.observation
         cell = observation.platform, observation.task
         cells.setdefault(observation.block, {}).setdefault(cell, []).append(math.log(value.relative))
-    means = [statistics.fmean(median(logs) for logs in cells[block].values()) for block in sorted(cells)]
+    means = [statistics.fmean(map(median, cells[block].values())) for block in sorted(cells)]
     if len(means) < DRIFT_FROM:
         return None
     pairs = list(itertools.combinations(enumerate(means), 2))

@@ -4,6 +4,7 @@ A fact is a name and a text; facts that could not be read are None, which is nei
 varies from boot to boot of one platform is equal to nothing.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,6 +46,7 @@ _VARIES = "varies: "
 _NULL_MEANS = dict.fromkeys(
     ("memory_limit_bytes", "hypervisor", "cmdline", "modules_sha256", "data_schedulers"), "none"
 )
+_Interface = Mapping[str, Any]
 
 
 class Likeness(StrEnum):
@@ -105,20 +107,19 @@ class Equivalence:
 
 def equivalence(boots: Sequence[BootRecord], platforms: Sequence[str]) -> Equivalence:
     """Compare the guests' facts; CPU flags are given as the difference to those of the first platform with facts."""
-    facts = {platform: _merged(boot for boot in boots if boot.platform == platform) for platform in platforms}
+    facts = {platform: _merged(boots, platform) for platform in platforms}
     known = tuple(platform for platform in platforms if facts[platform])
     if known:
         _flags_against(facts, known)
-    names = list(dict.fromkeys(name for platform in known for name in facts[platform]))
-    rows = tuple(_row(name, {platform: facts[platform].get(name) for platform in known}) for name in names)
-    pairs = tuple(_pair(platform, other, rows) for index, platform in enumerate(known) for other in known[index + 1 :])
+    names = dict.fromkeys(name for platform in known for name in facts[platform])
+    rows = []
+    for name in names:
+        texts = {platform: facts[platform].get(name) for platform in known}
+        rows.append(FactRow(name, texts, likeness(list(texts.values()))))
+    pairs = tuple(_pair(platform, other, rows) for platform, other in itertools.combinations(known, 2))
     mismatches = dict.fromkeys((boot.platform, text) for boot in boots for text in boot.mismatches)
     without = tuple(platform for platform in platforms if not facts[platform])
-    return Equivalence(known, rows, pairs, without, tuple(mismatches))
-
-
-def _row(name: str, values: dict[str, str | None]) -> FactRow:
-    return FactRow(name, values, likeness(list(values.values())))
+    return Equivalence(known, tuple(rows), pairs, without, tuple(mismatches))
 
 
 def likeness(values: Sequence[str | None]) -> Likeness:
@@ -138,11 +139,11 @@ def _pair(platform: str, other: str, rows: Iterable[FactRow]) -> PairCount:
     return PairCount(platform, other, different, same, unknown)
 
 
-def _merged(boots: Iterable[BootRecord]) -> dict[str, str | None]:
+def _merged(boots: Iterable[BootRecord], platform: str) -> dict[str, str | None]:
     """The facts of all boots of a platform: one text where they agree, all of them where they do not."""
     seen: dict[str, list[str | None]] = {}
     for boot in boots:
-        if boot.facts is not None:
+        if boot.platform == platform and boot.facts is not None:
             for name, value in _flat(boot.facts.to_json(), boot, _own_macs(boot)).items():
                 seen.setdefault(name, []).append(value)
     return {name: _agreed(values) for name, values in seen.items()}
@@ -166,33 +167,40 @@ def _flat(facts: Mapping[str, Any], boot: BootRecord, macs: frozenset[str] | Non
 
     Only the interfaces with one of `macs` count, where it is known; the loopback never does.
     """
+    null_means = {key: word for key, word in _NULL_MEANS.items() if key in facts}
     flat: dict[str, str | None] = {"attachment": boot.attachment}
     for name, key in _PLAIN:
-        flat[name] = _text(facts.get(key), _NULL_MEANS.get(key) if key in facts else None)
+        flat[name] = _text(facts.get(key), null_means.get(key))
     for name, key in _SIZES:
-        value = facts.get(key)
-        flat[name] = units.size(value) if isinstance(value, int) else _NULL_MEANS.get(key) if key in facts else None
-    quota = facts.get("cpu_quota")
+        size = facts.get(key)
+        flat[name] = units.size(size) if isinstance(size, int) else null_means.get(key)
     if "cpu_quota" in facts:
+        quota = facts["cpu_quota"]
         flat["CPU quota"] = f"{quota['quota_us'] / quota['period_us']:g}" if quota else "none"
     flat |= reach_rows(boot)
-    flat["is process 1"] = None if facts.get("pid") is None else "yes" if facts["pid"] == 1 else "no"
-    flags = facts.get("cpu_flags")
-    flat["CPU flags"] = " ".join(sorted(flags)) if flags else None
-    interfaces = [
-        interface
-        for interface in facts.get("interfaces") or ()
-        if interface.get("name") != "lo" and (macs is None or interface.get("mac") in macs)
-    ]
-    flat["interfaces"] = str(len(interfaces))
+    flat["is process 1"] = {None: None, 1: "yes"}.get(facts.get("pid"), "no")
+    flat["CPU flags"] = " ".join(sorted(facts.get("cpu_flags") or ())) or None
+    flat |= _of_interfaces(_own_interfaces(facts.get("interfaces") or (), macs))
+    for name, value in sorted((facts.get("sysctls") or {}).items()):
+        flat[f"sysctl {name}"] = _text(value, None)
+    return flat
+
+
+def _own_interfaces(interfaces: Sequence[_Interface], macs: frozenset[str] | None) -> list[_Interface]:
+    others = [interface for interface in interfaces if interface.get("name") != "lo"]
+    if macs is None:
+        return others
+    return [interface for interface in others if interface.get("mac") in macs]
+
+
+def _of_interfaces(interfaces: Sequence[_Interface]) -> dict[str, str | None]:
+    flat: dict[str, str | None] = {"interfaces": str(len(interfaces))}
     flat["MTU"] = _set(interface.get("mtu") for interface in interfaces)
     flat["driver"] = _set(interface.get("driver") for interface in interfaces)
     flat["link speed, Mbit/s"] = _set(interface.get("speed_mbit") for interface in interfaces)
-    offloads = sorted({name for interface in interfaces for name in interface.get("offloads") or {}})
-    for name in offloads:
-        flat[f"offload {name}"] = _set((interface.get("offloads") or {}).get(name) for interface in interfaces)
-    for name, value in sorted((facts.get("sysctls") or {}).items()):
-        flat[f"sysctl {name}"] = _text(value, None)
+    offloads = [interface.get("offloads") or {} for interface in interfaces]
+    for name in sorted(set().union(*offloads)):
+        flat[f"offload {name}"] = _set(known.get(name) for known in offloads)
     return flat
 
 
@@ -205,8 +213,8 @@ def _text(value: Any, missing: str | None) -> str | None:
 
 
 def _set(values: Iterable[Any]) -> str | None:
-    known = sorted({text for value in values if (text := _text(value, None)) is not None})
-    return ", ".join(known) if known else None
+    known = {text for value in values if (text := _text(value, None)) is not None}
+    return ", ".join(sorted(known)) if known else None
 
 
 def _flags_against(facts: dict[str, dict[str, str | None]], known: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ class Counted:
     @property
     def is_certain(self) -> bool:
         """Whether the interval of the difference leaves zero out."""
-        interval = None if self.difference is None else self.difference.interval
+        interval = self.difference.interval if self.difference is not None else None
         return interval is not None and not interval.low <= 0 <= interval.high
 
 
@@ -77,8 +77,10 @@ def explanations(
         trials = cells[cell]
         names = sorted(trials, key=lambda name: (name != baseline, places.get(name, len(places))))
         title = tasks[order[cell]].work if cell in order else cell[0]
-        against = _values(trials[baseline]) if baseline in trials else None
-        rows += [_explanation(name, cell, title, trials[name], None if name == baseline else against) for name in names]
+        base = _values(trials.get(baseline, ())) if baseline is not None else {}
+        for name in names:
+            against = base if name != baseline else {}
+            rows.append(_explanation(name, cell, title, trials[name], against))
     return tuple(rows)
 
 
@@ -90,25 +92,34 @@ _Values = dict[str, dict[int, float]]
 
 
 def _explanation(
-    platform: str, cell: tuple[str, str], title: str, trials: Sequence[ObservedTrial], against: _Values | None
+    platform: str, cell: tuple[str, str], title: str, trials: Sequence[ObservedTrial], against: _Values
 ) -> Explanation:
     values = _values(trials)
-    counted = [_counted(name, by_repetition, (against or {}).get(name)) for name, by_repetition in values.items()]
-    compared = [(count, count.difference.interval) for count in counted if count.difference is not None]
+    different, single, unclear, only_here = list[Counted](), list[Counted](), list[Counted](), list[Counted]()
+    for name, by_repetition in values.items():
+        count = _counted(name, by_repetition, against.get(name, {}))
+        if count.difference is None:
+            only_here.append(count)
+        elif count.difference.interval is None:
+            single.append(count)
+        else:
+            (different if count.is_certain else unclear).append(count)
+    jobs = [trial.jobs for trial in trials if trial.jobs is not None]
+    lost = [trial.reason or trial.status for trial in trials if trial.status != "ok"]
     uncounted = {name: why for trial in trials for name, why in trial.uncounted.items() if name not in values}
     return Explanation(
         platform=platform,
         workload=cell[0],
         parameters=cell[1],
         title=title,
-        unit="job" if any(trial.jobs is not None for trial in trials) else "frame",
-        trials=sum(trial.status == "ok" for trial in trials),
-        different=tuple(sorted((count for count, _ in compared if count.is_certain), key=_largest_first)),
-        single=tuple(sorted((count for count, interval in compared if interval is None), key=_largest_first)),
-        open=tuple(count for count, interval in compared if interval is not None and not count.is_certain),
-        only_here=tuple(sorted((count for count in counted if count.difference is None), key=_largest_first)),
+        unit="job" if jobs else "frame",
+        trials=len(trials) - len(lost),
+        different=tuple(sorted(different, key=_largest_first)),
+        single=tuple(sorted(single, key=_largest_first)),
+        open=tuple(unclear),
+        only_here=tuple(sorted(only_here, key=_largest_first)),
         uncounted=uncounted,
-        lost=tuple(dict.fromkeys(trial.reason or trial.status for trial in trials if trial.status != "ok")),
+        lost=tuple(dict.fromkeys(lost)),
     )
 
 
@@ -129,27 +140,28 @@ def per_unit(trial: ObservedTrial) -> dict[str, float]:
     """
     units = trial.jobs
     if units is None:
-        frames = [span.forwarded_frames for span in trial.spans]
-        units = sum(count for count in frames if count is not None) if None not in frames else 0
+        frames = [span.forwarded_frames for span in trial.spans if span.forwarded_frames is not None]
+        units = sum(frames) if len(frames) == len(trial.spans) else 0
     if not units or not trial.spans:
         return {}
     named = [set(span.before.counted) & set(span.after.counted) for span in trial.spans]
     order = list(COUNTERS)
     known = [name for name in set.intersection(*named) if name.partition(":")[0] in COUNTERS]
-    return {
-        name: sum(span.after.counted[name] - span.before.counted[name] for span in trial.spans) / units
-        for name in sorted(known, key=lambda name: (order.index(name.partition(":")[0]), name))
-    }
+    values = {}
+    for name in sorted(known, key=lambda name: (order.index(name.partition(":")[0]), name)):
+        values[name] = sum(span.after.counted[name] - span.before.counted[name] for span in trial.spans) / units
+    return values
 
 
-def _counted(name: str, by_repetition: Mapping[int, float], against: Mapping[int, float] | None) -> Counted:
-    pairs = sorted(set(by_repetition) & set(against or {}))
-    differences = [by_repetition[repetition] - (against or {})[repetition] for repetition in pairs]
+def _counted(name: str, by_repetition: Mapping[int, float], against: Mapping[int, float]) -> Counted:
+    pairs = sorted(set(by_repetition) & set(against))
+    differences = [by_repetition[repetition] - against[repetition] for repetition in pairs]
+    difference = student(differences) if differences else None
     return Counted(
         name=name,
         each=statistics.fmean(by_repetition.values()),
         baseline=statistics.fmean(against.values()) if against else None,
-        difference=student(differences) if differences else None,
+        difference=difference,
         trials=len(pairs) or len(by_repetition),
     )
 

@@ -88,17 +88,11 @@ def host_fitness(samples: Sequence[FitnessRecord], host: Mapping[str, Any], *, m
         for finding in findings
         if finding.value is not None and finding.level in (FitnessLevel.DEGRADED, FitnessLevel.UNFIT)
     ]
-    levels = {finding.level for finding in findings}
+    levels = [finding.level for finding in findings if finding.level is not None]
     if len(samples) < 2:
         reasons.append("the host's state was not recorded between trials")
-        levels.add(FitnessLevel.DEGRADED)
-    level = (
-        FitnessLevel.UNFIT
-        if FitnessLevel.UNFIT in levels
-        else FitnessLevel.DEGRADED
-        if FitnessLevel.DEGRADED in levels
-        else FitnessLevel.FIT
-    )
+        levels.append(FitnessLevel.DEGRADED)
+    level = max(levels, key=list(FitnessLevel).index, default=FitnessLevel.FIT)
     return HostFitness(level, tuple(reasons), findings, _messages(samples), len(samples))
 
 
@@ -123,38 +117,49 @@ def _sessions(samples: Sequence[FitnessRecord]) -> list[Sequence[FitnessRecord]]
 
 
 def _quantities(sessions: Sequence[Sequence[FitnessRecord]], host: Mapping[str, Any]) -> dict[str, float | None]:
-    """Each threshold's value by name; None where this host did not give it."""
+    """Each threshold's value by name; None, or no name, where this host did not give it."""
+    values = _grown(sessions)
     samples = [sample for session in sessions for sample in session]
+    cpus, installed = host.get("cpus"), host.get("memory_bytes")
+    if samples:
+        values["kernel messages"] = float(len(_messages(samples)))
+    loads = [session[0].load_1m for session in sessions if session and session[0].load_1m is not None]
+    if loads and cpus:
+        values["other load"] = max(loads) / cpus
+    available = [sample.memory_available_bytes for sample in samples if sample.memory_available_bytes is not None]
+    if available and installed:
+        values["memory in use"] = 1 - min(available) / installed
+    if "hypervisor" in host:
+        values["nested"] = float(host["hypervisor"] is not None)
+    return values
+
+
+def _grown(sessions: Sequence[Sequence[FitnessRecord]]) -> dict[str, float | None]:
+    """The values that are differences of cumulative counters."""
 
     def growth(of: Callable[[FitnessRecord], float | None]) -> float | None:
         known = [grown for session in sessions if (grown := _growth(session, of)) is not None]
         return sum(known) if known else None
 
     passed = growth(lambda sample: sample.monotonic_ns)
-    steal, busy, idle = (
-        growth(lambda sample: sample.steal_ns),
-        growth(lambda sample: sample.busy_ns),
-        growth(lambda sample: sample.idle_ns),
-    )
-    swapped = [growth(lambda sample: sample.swap_in_pages), growth(lambda sample: sample.swap_out_pages)]
-    total = None if steal is None or busy is None or idle is None else steal + busy + idle
+    steal = growth(lambda sample: sample.steal_ns)
+    swapped_in, swapped_out = growth(lambda sample: sample.swap_in_pages), growth(lambda sample: sample.swap_out_pages)
     memory = growth(lambda sample: sample.pressure.memory_some_us if sample.pressure else None)
     disk = growth(lambda sample: sample.pressure.io_some_us if sample.pressure else None)
-    loads = [session[0].load_1m for session in sessions if session]
-    load = max((sampled for sampled in loads if sampled is not None), default=None)
-    available = [sample.memory_available_bytes for sample in samples if sample.memory_available_bytes is not None]
-    cpus, installed = host.get("cpus"), host.get("memory_bytes")
+    total = _sum(steal, growth(lambda sample: sample.busy_ns), growth(lambda sample: sample.idle_ns))
     return {
         "steal": _share(steal, total),
         "memory pressure": _share(memory, passed, 1000),
         "disk pressure": _share(disk, passed, 1000),
-        "swap": None if None in swapped else sum(pages for pages in swapped if pages is not None),
+        "swap": _sum(swapped_in, swapped_out),
         "throttling": growth(lambda sample: sample.throttle_count),
-        "kernel messages": float(len(_messages(samples))) if samples else None,
-        "other load": load / cpus if load is not None and cpus else None,
-        "memory in use": 1 - min(available) / installed if available and installed else None,
-        "nested": None if "hypervisor" not in host else float(host["hypervisor"] is not None),
     }
+
+
+def _sum(*parts: float | None) -> float | None:
+    """None where one of them is not known."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _growth(samples: Sequence[FitnessRecord], of: Callable[[FitnessRecord], float | None]) -> float | None:

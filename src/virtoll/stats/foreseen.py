@@ -34,8 +34,8 @@ def foreseen(
     factors: dict[Task, list[float]] = {}
     for primary in (True, False):
         compared = [comparison for comparison in comparisons if comparison.task.metric.primary is primary]
-        beside = [comparison for comparison in control if comparison.task.metric.primary is primary]
-        errors = standard_errors(compared, beside)
+        controls = [comparison for comparison in control if comparison.task.metric.primary is primary]
+        errors = standard_errors(compared, controls)
         tested = [comparison for comparison in compared if (comparison.platform, comparison.task) in errors]
         for comparison in tested:
             error, df = errors[comparison.platform, comparison.task]

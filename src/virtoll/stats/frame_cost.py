@@ -8,13 +8,13 @@ Summed up are the CPUs that forward for the guest, where its boot names them and
 them; otherwise all CPUs that were read. Pure.
 """
 
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.stats.ceilings import shape_of
+from virtoll.stats.summaries import median_of_known
 
 # A frame that is lost half-way saves work: with this share lost, a frame's cost is at most that much too small.
 MISSING_SHARE = 0.05
@@ -82,9 +82,7 @@ def slope(points: Sequence[Point], cpus: Collection[int]) -> float | None:
     Of each pair it is `(busy of many - busy of few) / (frames of many - frames of few)`. None where it is not known of
     any, and where more than 5 % of the frames did not arrive.
     """
-    slopes = [_slope(few, many, cpus) for few, many in zip(points[::2], points[1::2], strict=True)]
-    known = [estimate for estimate in slopes if estimate is not None]
-    return statistics.median(known) if known else None
+    return median_of_known(_slope(few, many, cpus) for few, many in zip(points[::2], points[1::2], strict=True))
 
 
 def _slope(few: Point, many: Point, cpus: Collection[int]) -> float | None:
@@ -97,7 +95,9 @@ def _slope(few: Point, many: Point, cpus: Collection[int]) -> float | None:
 
 def _busy(point: Point, cpus: Collection[int]) -> int | None:
     known = {reading.cpu: reading.busy_ns for reading in point.cpu.idle or ()}
-    return sum(known[cpu] for cpu in cpus) if cpus and known.keys() >= set(cpus) else None
+    if not cpus or not known.keys() >= set(cpus):
+        return None
+    return sum(known[cpu] for cpu in cpus)
 
 
 def _forwarded(point: Point) -> int | None:

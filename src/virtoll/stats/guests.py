@@ -7,14 +7,17 @@ kernel does for a guest outside its processes (softirq, kernel threads) is in no
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from virtoll.runfolder.guest_records import CpuReading, FootprintRecord, HostCpu, ProcessMemory, ProcessTime
 from virtoll.runfolder.records import BootRecord, TrialRecord
 from virtoll.stats.intervals import Interval, median, median_interval, student
 from virtoll.stats.reach import on_hosts_kernel
 from virtoll.stats.values import Task, TasksOf
+
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True)
@@ -90,37 +93,46 @@ def guest_costs(
         started = [boot for boot in boots if boot.platform == platform and boot.instance == 0]
         ways = {boot.block: way for boot in started if (way := readiness(boot))}
         read = [footprint for footprint in footprints if footprint.platform == platform]
-        if not ways and not read:
-            continue
-        idle = {footprint.block: footprint for footprint in read if footprint.when == "idle"}
-        worked = {footprint.block: footprint for footprint in read if footprint.when == "after-work"}
-        names = dict.fromkeys(name for footprint in idle.values() for name in footprint.shared)
-        rows.append(
-            GuestCost(
-                platform=platform,
-                ready=quantity(way.total for way in ways.values()),
-                harness=quantity(way.harness for way in ways.values()),
-                spawn=quantity(way.spawn for way in ways.values()),
-                kernel=quantity(way.kernel for way in ways.values()),
-                init=quantity(way.init for way in ways.values()),
-                idle=quantity(held_bytes(footprint.processes) for footprint in idle.values()),
-                worked=quantity(held_bytes(footprint.processes) for footprint in worked.values()),
-                page_tables=quantity(
-                    _sum(footprint.processes, lambda process: process.page_tables_bytes) for footprint in idle.values()
-                ),
-                charged=quantity(footprint.charged_bytes for footprint in idle.values()),
-                files=quantity(footprint.files_bytes for footprint in idle.values()),
-                shared={
-                    name: shared
-                    for name in names
-                    if (shared := quantity(held_bytes(footprint.shared.get(name, ())) for footprint in idle.values()))
-                },
-                processes=round(statistics.median(len(footprint.processes) for footprint in idle.values()))
-                if idle
-                else None,
-            )
-        )
+        if ways or read:
+            rows.append(_guest_cost(platform, list(ways.values()), read))
     return tuple(rows)
+
+
+def _guest_cost(platform: str, ways: Sequence[Readiness], footprints: Sequence[FootprintRecord]) -> GuestCost:
+    idle = _last_of_blocks(footprints, "idle")
+    worked = _last_of_blocks(footprints, "after-work")
+    counts = [len(footprint.processes) for footprint in idle]
+    return GuestCost(
+        platform=platform,
+        ready=_over(ways, lambda way: way.total),
+        harness=_over(ways, lambda way: way.harness),
+        spawn=_over(ways, lambda way: way.spawn),
+        kernel=_over(ways, lambda way: way.kernel),
+        init=_over(ways, lambda way: way.init),
+        idle=_over(idle, lambda footprint: held_bytes(footprint.processes)),
+        worked=_over(worked, lambda footprint: held_bytes(footprint.processes)),
+        page_tables=_over(idle, lambda footprint: _page_tables_bytes(footprint.processes)),
+        charged=_over(idle, lambda footprint: footprint.charged_bytes),
+        files=_over(idle, lambda footprint: footprint.files_bytes),
+        shared=_shared(idle),
+        processes=round(statistics.median(counts)) if counts else None,
+    )
+
+
+def _last_of_blocks(footprints: Sequence[FootprintRecord], when: str) -> list[FootprintRecord]:
+    """One footprint of each block: the last that was read then."""
+    by_block = {footprint.block: footprint for footprint in footprints if footprint.when == when}
+    return list(by_block.values())
+
+
+def _shared(idle: Sequence[FootprintRecord]) -> dict[str, Quantity]:
+    """The memory of processes that serve several guests, by their name."""
+    held: dict[str, list[int | None]] = {}
+    for footprint in idle:
+        for name, processes in footprint.shared.items():
+            held.setdefault(name, []).append(held_bytes(processes))
+    medians = {name: quantity(sizes) for name, sizes in held.items()}
+    return {name: median for name, median in medians.items() if median is not None}
 
 
 def readiness(boot: BootRecord) -> Readiness | None:
@@ -147,8 +159,12 @@ def readiness(boot: BootRecord) -> Readiness | None:
 def held_bytes(processes: Sequence[ProcessMemory]) -> int | None:
     """PSS and page tables together; None where one of the processes could not be read, or there is none."""
     resident = _sum(processes, lambda process: process.pss_bytes)
-    tables = _sum(processes, lambda process: process.page_tables_bytes)
+    tables = _page_tables_bytes(processes)
     return resident + tables if resident is not None and tables is not None else None
+
+
+def _page_tables_bytes(processes: Sequence[ProcessMemory]) -> int | None:
+    return _sum(processes, lambda process: process.page_tables_bytes)
 
 
 def cpu_uses(
@@ -164,6 +180,28 @@ def cpu_uses(
     A workload's figures are of the same trials as its duration, whose CPU time is reported once.
     """
     tasks = [task for task in tasks if task.metric.source in ("marks", "points")]
+    cells = _ns_per_unit(tasks, trials)
+    rows = []
+    for task in tasks:
+        traffic = task.metric.source == "points"
+        reference = cells.get((baseline, task), {})
+        for platform in platforms:
+            blocks = cells.get((platform, task), {})
+            per_unit = quantity(blocks.values())
+            if per_unit is None:
+                continue
+            ratio, interval = None, None
+            if not traffic and platform != baseline and platform not in caveats and baseline not in caveats:
+                ratio, interval = _ratio(blocks, reference)
+            unit = "forwarded frame" if traffic else "job"
+            rows.append(CpuUse(platform, task, unit, per_unit, ratio, interval))
+    return tuple(rows)
+
+
+def _ns_per_unit(
+    tasks: Sequence[Task], trials: Sequence[TrialRecord]
+) -> dict[tuple[str | None, Task], dict[int, float]]:
+    """CPU time per unit by cell and block: the median of the block's trials."""
     cells: dict[tuple[str | None, Task], dict[int, list[float]]] = {}
     tasks_of_trial = TasksOf(tasks)
     for trial in trials:
@@ -174,36 +212,27 @@ def cpu_uses(
             units = forwarded_frames(trial) if task.metric.source == "points" else trial.repeats
             if units:
                 cells.setdefault((trial.platform, task), {}).setdefault(trial.block, []).append(used / units)
-    rows = []
-    for task in tasks:
-        reference = {block: median(values) for block, values in cells.get((baseline, task), {}).items()}
-        for platform in platforms:
-            blocks = {block: median(values) for block, values in cells.get((platform, task), {}).items()}
-            per_unit = quantity(blocks.values())
-            if per_unit is None:
-                continue
-            traffic = task.metric.source == "points"
-            logs = [
-                math.log(value / reference[block])
-                for block, value in blocks.items()
-                if value > 0 and reference.get(block, 0) > 0 and not traffic
-            ]
-            unlike = platform == baseline or platform in caveats or baseline in caveats
-            estimate = student(logs) if logs and not unlike else None
-            interval = estimate.interval if estimate else None
-            rows.append(
-                CpuUse(
-                    platform,
-                    task,
-                    "forwarded frame" if traffic else "job",
-                    per_unit,
-                    math.exp(estimate.value) if estimate else None,
-                    Interval(math.exp(interval.low), math.exp(interval.high), interval.coverage, interval.method)
-                    if interval
-                    else None,
-                )
-            )
-    return tuple(rows)
+    medians = {}
+    for cell, blocks in cells.items():
+        medians[cell] = {block: median(values) for block, values in blocks.items()}
+    return medians
+
+
+def _ratio(blocks: Mapping[int, float], reference: Mapping[int, float]) -> tuple[float | None, Interval | None]:
+    """The mean ratio over blocks that both have, with its interval."""
+    logs = []
+    for block, value in blocks.items():
+        base = reference.get(block, 0)
+        if value > 0 and base > 0:
+            logs.append(math.log(value / base))
+    if not logs:
+        return None, None
+    estimate = student(logs)
+    interval = estimate.interval
+    if interval is not None:
+        low, high = math.exp(interval.low), math.exp(interval.high)
+        interval = replace(interval, low=low, high=high)
+    return math.exp(estimate.value), interval
 
 
 def used_ns(cpu: HostCpu | None) -> int | None:
@@ -238,6 +267,10 @@ def quantity(values: Iterable[float | None]) -> Quantity | None:
     """The median of one value a block, with its interval; None where no block has one."""
     known = [value for value in values if value is not None]
     return Quantity(statistics.median(known), median_interval(known), len(known)) if known else None
+
+
+def _over(records: Sequence[_Record], value: Callable[[_Record], float | None]) -> Quantity | None:
+    return quantity(map(value, records))
 
 
 def _total(reading: CpuReading) -> int | None:

@@ -7,6 +7,7 @@ by block. Main types: `AtOnce`, `ScaleRow` (one platform, task and number of gue
 CPU time). Pure.
 """
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,13 +16,15 @@ from functools import cached_property
 from virtoll.runfolder.guest_records import FootprintRecord
 from virtoll.runfolder.records import BootRecord, Clock, GuestRun, TrialRecord, begin_ns, duration_ns, start_skew_ns
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
-from virtoll.stats.compare import Comparison, compare
+from virtoll.stats.compare import Comparison, by_cell, compare, family_size
 from virtoll.stats.guests import held_bytes, used_ns
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, block_values, median_of_known, summarise
 from virtoll.stats.values import Gap, Observation, Task, observations_of, why_missing
 from virtoll.stats.verdicts import Rules, decide_families
 from virtoll.stats.wire import jain
+
+_Observed = dict[tuple[str, Task, ScalePoint], list[Observation]]
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class AtOnce:
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
+        return family_size(self.comparisons)
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -125,11 +128,7 @@ class AtOnce:
 
     @cached_property
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
-        """The first of each platform, task and condition."""
-        return {
-            (comparison.platform, comparison.task, comparison.condition): comparison
-            for comparison in reversed((*self.comparisons, *self.control))
-        }
+        return by_cell((*self.comparisons, *self.control))
 
 
 def guests_at_once(
@@ -156,7 +155,7 @@ def guests_at_once(
     if not points:
         return AtOnce()
     values, gaps = _values(trials, tasks)
-    observed: dict[tuple[str, Task, ScalePoint], list[Observation]] = {}
+    observed: _Observed = {}
     for observation in values:
         key = observation.platform, observation.task, point_of[observation.trial]
         observed.setdefault(key, []).append(observation)
@@ -168,22 +167,19 @@ def guests_at_once(
     for platform in platforms:
         if baseline is None or platform == baseline:
             continue
-        for task in tasks:
-            for point in points:
-                base = observed.get((baseline, task, point), [])
-                if base and control is not None and control_counts and platform != control:
-                    base = [*base, *observed.get((control, task, point), [])]
-                entries = observed.get((platform, task, point), [])
-                why = missing.get((platform, task.workload, task.parameters, point))
-                caveat = caveats.get(platform) or caveats.get(baseline)
-                words, untested = named.words(point), compare(task, platform, entries, base, why, caveat)
-                against = f"the baseline with {words}"
-                (alike if platform == control else compared).append(replace(untested, condition=words, against=against))
+        second = control if control_counts and platform != control else None
+        caveat = caveats.get(platform) or caveats.get(baseline)
+        family = alike if platform == control else compared
+        for task, point in itertools.product(tasks, points):
+            base = _host_values(observed, task, point, baseline, second)
+            entries = observed.get((platform, task, point), [])
+            why = missing.get((platform, task.workload, task.parameters, point))
+            words, untested = named.words(point), compare(task, platform, entries, base, why, caveat)
+            family.append(replace(untested, condition=words, against=f"the baseline with {words}"))
     compared, alike = decide_families(compared, alike, rules, states)
-    rows = _rows(trials, platforms, tasks, points, observed)
     return replace(
         named,
-        rows=rows,
+        rows=_rows(trials, platforms, tasks, points, observed),
         groups=_group_rows(groups, boots, footprints, platforms),
         comparisons=tuple(compared),
         control=tuple(alike),
@@ -191,6 +187,16 @@ def guests_at_once(
         observations=values,
         gaps=gaps,
     )
+
+
+def _host_values(
+    observed: _Observed, task: Task, point: ScalePoint, baseline: str, control: str | None
+) -> list[Observation]:
+    """The baseline's values and then the control's; empty where nothing of the baseline itself was measured."""
+    values = observed.get((baseline, task, point), [])
+    if not values or control is None:
+        return values
+    return [*values, *observed.get((control, task, point), [])]
 
 
 def _size(point: ScalePoint) -> tuple[int, int, int]:
@@ -208,11 +214,11 @@ def _values(trials: Sequence[TrialRecord], tasks: Sequence[Task]) -> tuple[tuple
         for observation in observed:
             each.setdefault((observation.trial, observation.task), []).append(observation)
         gaps += lacking
-    means = [
-        entries[0]._replace(value=_mean(entries[0].task, [entry.value for entry in entries]))
-        for (number, _), entries in each.items()
-        if len(entries) == guests[number]
-    ]
+    means = []
+    for (number, task), entries in each.items():
+        if len(entries) == guests[number]:
+            mean = _mean(task, [entry.value for entry in entries])
+            means.append(entries[0]._replace(value=mean))
     return tuple(sorted(means, key=lambda mean: mean.position)), tuple(dict.fromkeys(gaps))
 
 
@@ -255,19 +261,17 @@ def _rows(
     platforms: Sequence[str],
     tasks: Sequence[Task],
     points: Sequence[ScalePoint],
-    observed: Mapping[tuple[str, Task, ScalePoint], Sequence[Observation]],
+    observed: _Observed,
 ) -> tuple[ScaleRow, ...]:
     by_number = {trial.trial: trial for trial in trials}
     rows = []
-    for platform in platforms:
-        for task in tasks:
-            for point in points:
-                entries = observed.get((platform, task, point))
-                if entries:
-                    single = next((other for other in points if _is_alone(other, point)), None)
-                    alone = observed.get((platform, task, single)) if single is not None else None
-                    members = [by_number[entry.trial].members for entry in entries]
-                    rows.append(_row(platform, task, point, entries, members, alone or ()))
+    for platform, task, point in itertools.product(platforms, tasks, points):
+        entries = observed.get((platform, task, point))
+        if entries:
+            single = next((other for other in points if _is_alone(other, point)), None)
+            alone = observed.get((platform, task, single), []) if single is not None else []
+            members = [by_number[entry.trial].members for entry in entries]
+            rows.append(_row(platform, task, point, entries, members, alone))
     return tuple(rows)
 
 
@@ -284,13 +288,17 @@ def _row(
     members: Sequence[Sequence[GuestRun]],
     alone: Sequence[Observation],
 ) -> ScaleRow:
-    clocks = [[member.clock for member in each] for each in members]
-    timed = [each for each in map(_durations_ns, clocks) if each]
-    skews = [
-        skew_ns / min(each)
-        for trial_clocks in clocks
-        if (each := _durations_ns(trial_clocks)) and (skew_ns := start_skew_ns(trial_clocks)) is not None
-    ]
+    evenness, slowest, skews = list[float](), list[float](), list[float]()
+    for guests in members:
+        clocks = [member.clock for member in guests]
+        durations = _durations_ns(clocks)
+        if not durations:
+            continue
+        evenness.append(jain([1 / duration for duration in durations]))
+        slowest.append(max(durations) / min(durations))
+        skew_ns = start_skew_ns(clocks)
+        if skew_ns is not None:
+            skews.append(skew_ns / min(durations))
     each_ns = statistics.median(entry.value for entry in entries)
     first, base = block_values(entries), block_values(alone)
     sign = 1 if task.metric.better == "higher" else -1
@@ -303,19 +311,24 @@ def _row(
         trials=len(entries),
         each=each_ns,
         together=summed,
-        speedup=statistics.median(speedups) if speedups and summed is not None else None,
-        jain=median_of_known(jain([1 / value for value in each]) for each in timed),
-        slowest=median_of_known(max(each) / min(each) for each in timed),
-        skew=statistics.median(skews) if skews else None,
+        speedup=median_of_known(speedups) if summed is not None else None,
+        jain=median_of_known(evenness),
+        slowest=median_of_known(slowest),
+        skew=median_of_known(skews),
         finished_ns=median_of_known(map(_finished_ns, members)),
-        cpu_ns=median_of_known(used_ns(member.host_cpu) for each in members for member in each),
+        cpu_ns=median_of_known(used_ns(member.host_cpu) for guests in members for member in guests),
     )
 
 
 def _durations_ns(clocks: Sequence[Clock | None]) -> list[int]:
     """Of each guest of a trial; none where that of one of them is not known."""
-    durations = [0 if clock is None else duration_ns(clock) or 0 for clock in clocks]
-    return durations if all(duration > 0 for duration in durations) else []
+    durations = []
+    for clock in clocks:
+        duration = duration_ns(clock) if clock is not None else None
+        if duration is None or duration <= 0:
+            return []
+        durations.append(duration)
+    return durations
 
 
 def _finished_ns(members: Sequence[GuestRun]) -> float | None:
@@ -332,42 +345,45 @@ def _group_rows(
     footprints: Sequence[FootprintRecord],
     platforms: Sequence[str],
 ) -> tuple[GroupRow, ...]:
-    started = {boot.boot: boot for boot in boots}
+    took_ns = {}
+    for boot in boots:
+        if boot.ready_monotonic_ns is not None and boot.spawn_monotonic_ns is not None:
+            took_ns[boot.boot] = boot.ready_monotonic_ns - boot.spawn_monotonic_ns
     held = {footprint.boot: held_bytes(footprint.processes) for footprint in footprints if footprint.when == "idle"}
     by_point: dict[tuple[str, ScalePoint], list[GroupRecord]] = {}
     for group in groups:
         by_point.setdefault((group.platform, group.scale), []).append(group)
     keys = sorted(by_point, key=lambda key: (platforms.index(key[0]), _size(key[1])))
-    rows = []
-    for key in keys:
-        succeeded = [group for group in by_point[key] if group.status == "ok"]
-        ways = [
-            [
-                boot.ready_monotonic_ns - boot.spawn_monotonic_ns
-                for name in group.boots
-                if (boot := started.get(name)) is not None
-                and boot.ready_monotonic_ns is not None
-                and boot.spawn_monotonic_ns is not None
-            ]
-            for group in succeeded
-        ]
-        rows.append(
-            GroupRow(
-                *key,
-                starts=len(succeeded),
-                failed=len(by_point[key]) - len(succeeded),
-                first_ns=median_of_known(min(each, default=None) for each in ways),
-                last_ns=median_of_known(max(each, default=None) for each in ways),
-                up_ns=median_of_known(
-                    None if group.up_monotonic_ns is None else group.up_monotonic_ns - group.began_monotonic_ns
-                    for group in succeeded
-                ),
-                taken_bytes=median_of_known(
-                    (group.available_before_bytes - group.available_idle_bytes) / key[1].guests
-                    for group in succeeded
-                    if group.available_before_bytes is not None and group.available_idle_bytes is not None
-                ),
-                held_bytes=median_of_known(held.get(name) for group in succeeded for name in group.boots),
-            )
-        )
-    return tuple(rows)
+    return tuple(_group_row(*key, by_point[key], took_ns, held) for key in keys)
+
+
+def _group_row(
+    platform: str,
+    point: ScalePoint,
+    groups: Sequence[GroupRecord],
+    took_ns: Mapping[str, int],
+    held: Mapping[str, int | None],
+) -> GroupRow:
+    """`took_ns`, `held`: how long each boot took to be ready, and its guest's memory, by the boot's name."""
+    first, last, up, taken = list[int](), list[int](), list[int](), list[float]()
+    succeeded = [group for group in groups if group.status == "ok"]
+    for group in succeeded:
+        starts = [took_ns[boot] for boot in group.boots if boot in took_ns]
+        if starts:
+            first.append(min(starts))
+            last.append(max(starts))
+        if group.up_monotonic_ns is not None:
+            up.append(group.up_monotonic_ns - group.began_monotonic_ns)
+        if group.available_before_bytes is not None and group.available_idle_bytes is not None:
+            taken.append((group.available_before_bytes - group.available_idle_bytes) / point.guests)
+    return GroupRow(
+        platform=platform,
+        point=point,
+        starts=len(succeeded),
+        failed=len(groups) - len(succeeded),
+        first_ns=median_of_known(first),
+        last_ns=median_of_known(last),
+        up_ns=median_of_known(up),
+        taken_bytes=median_of_known(taken),
+        held_bytes=median_of_known(held.get(boot) for group in succeeded for boot in group.boots),
+    )

@@ -193,9 +193,12 @@ def history_of(runs: Sequence[RunOfHistory], level: float = LEVEL) -> History:
         families.setdefault((of.kind, task.metric.primary), []).append(of)
     series: dict[SeriesOf, Series] = {}
     for family in families.values():
-        places = {of: [place for place, run in enumerate(runs) if of in run.values] for of in family}
-        values = {of: [runs[place].values[of] for place in places[of]] for of in family}
-        searched = change_points([[math.log(value) for value in values[of]] for of in family], level)
+        places, values, logs = {}, {}, []
+        for of in family:
+            places[of] = [place for place, run in enumerate(runs) if of in run.values]
+            values[of] = [runs[place].values[of] for place in places[of]]
+            logs.append([math.log(value) for value in values[of]])
+        searched = change_points(logs, level)
         least = fewest(len(family), level)
         for of, search in zip(family, searched, strict=True):
             series[of] = _series(of, tasks[of], places[of], values[of], search, needed=least)
@@ -212,13 +215,13 @@ def _series(
         for low, high in itertools.pairwise(ends)
     ]
     sign = 1 if of.kind is Kind.SHARE or task.metric.better == "higher" else -1
-    changes = None if search.changes is None else tuple(_told(point, places, sign) for point in points)
+    changes = tuple(_told(point, places, sign) for point in points)
     return Series(
         of=of,
         task=task,
         runs=tuple(places),
         values=tuple(values),
-        changes=changes,
+        changes=changes if search.changes is not None else None,
         correlation=search.correlation,
         alike=search.alike,
         stretches=tuple(stretches),

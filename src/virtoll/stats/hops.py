@@ -17,7 +17,8 @@ The way is a chain of *stations*, each a count of frames that passed it: the gen
 - From where sources share the way, a loss is divided among them by what they had left, to whole frames.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -75,18 +76,16 @@ class Loss(NamedTuple):
     @property
     def words(self) -> str:
         """The place in words."""
-        return _words_of(self.segments)
+        first, last = self.segments[0], self.segments[-1]
+        return first if first == last else f"{first} to {last}"
 
 
 @cache
 def _owner_of(segments: tuple[Segment, ...]) -> Owner:
-    owners = {Owner.HOST if segment in HOSTS_OWN else Owner.PLATFORM for segment in segments}
-    return owners.pop() if len(owners) == 1 else Owner.UNLOCATED
-
-
-@cache
-def _words_of(segments: tuple[Segment, ...]) -> str:
-    return segments[0] if len(segments) == 1 else f"{segments[0]} to {segments[-1]}"
+    of_host = sum(segment in HOSTS_OWN for segment in segments)
+    if 0 < of_host < len(segments):
+        return Owner.UNLOCATED
+    return Owner.HOST if of_host else Owner.PLATFORM
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,10 @@ def locate(point: Point) -> tuple[Loss, ...]:
     losses = [loss for sources, hops in _ways(point) for loss in _locate(point, sources, hops)]
     # The stack's counters are the whole guest's, so they are set against what all ways through it lost.
     stack = _stack(point, sum(loss.frames for loss in losses if Segment.GUEST in loss.segments))
-    if not stack:
-        return tuple(losses)
-    return tuple(
-        loss._replace(counters=(*loss.counters, *stack)) if Segment.GUEST in loss.segments else loss for loss in losses
-    )
+    for place, loss in enumerate(losses):
+        if Segment.GUEST in loss.segments:
+            losses[place] = loss._replace(counters=(*loss.counters, *stack))
+    return tuple(losses)
 
 
 def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
@@ -126,42 +124,47 @@ def _ways(point: Point) -> list[tuple[Sequence[SourceCounts], Sequence[Hop]]]:
     """
     hops = point.hops or ()
     if any(hop.role == "sink" and hop.source is not None for hop in hops):
-        return [([source], [hop for hop in hops if hop.source == source.source]) for source in point.sources]
+        return [([source], _hops_of(source, hops)) for source in point.sources]
     return [(point.sources, hops)]
 
 
+def _hops_of(source: SourceCounts, hops: Sequence[Hop]) -> list[Hop]:
+    return [hop for hop in hops if hop.source == source.source]
+
+
 def _locate(point: Point, sources: Sequence[SourceCounts], hops: Sequence[Hop]) -> list[Loss]:
-    arrived = {counts.source: counts for counts in point.sink.per_source}
+    forwarded = {counts.source: counts.forwarded_frames for counts in point.sink.per_source}
     dropped = point.sink.kernel_dropped_frames
     socket = (f"sink's socket dropped +{dropped}",) if dropped else ()
     if not hops:
-        lost = {source.source: source.offered_frames - arrived[source.source].forwarded_frames for source in sources}
+        lost = {source.source: source.offered_frames - forwarded[source.source] for source in sources}
         return [Loss(number, _ANYWHERE, frames, socket) for number, frames in lost.items() if frames > 0]
-    noise = _noise(point, {source.source for source in sources}, hops)
     losses: list[Loss] = []
     left: dict[int, int] = {}
     uncounted: set[Segment] = set()
     for source in sources:
-        inward = [hop for hop in hops if hop.source == source.source and hop.role not in BEYOND_THE_GUEST]
-        stations = [station for hop in inward for station in _stations(hop, 0)]
-        low = arrived[source.source].forwarded_frames
-        missing, rest, pending = _walk(stations, source.offered_frames, low)
+        number = source.source
+        stations = _inward_stations(_hops_of(source, hops))
+        missing, left[number], pending = _walk(stations, source.offered_frames, forwarded[number])
         uncounted.update(pending)
-        losses += [Loss(source.source, segments, frames, reported) for segments, frames, reported in missing]
-        left[source.source] = rest
-    forwarded = {number: arrived[number].forwarded_frames for number in left}
-    total = sum(forwarded.values())
-    shared = _shared_stations([hop for hop in hops if hop.role in BEYOND_THE_GUEST], noise)
+        losses += [Loss(number, *lost_here) for lost_here in missing]
+    total = sum(forwarded[number] for number in left)
+    shared = _shared_stations(hops, _noise(point, left, hops))
     shared.append(_Station(Segment.SINK, total))
     pending = [segment for segment in Segment if segment in uncounted]
     missing, _, _ = _walk(shared, sum(left.values()), total, pending)
     for segments, frames, reported in missing:
         counters = (*reported, *socket) if Segment.SINK in segments else reported
-        for number, share in _divide(frames, left, forwarded).items():
-            left[number] -= share
-            if share:
-                losses.append(Loss(number, segments, share, counters))
+        losses += _shared_losses(Loss(0, segments, frames, counters), left, forwarded)
     return losses
+
+
+def _shared_losses(loss: Loss, left: dict[int, int], forwarded: Mapping[int, int]) -> Iterator[Loss]:
+    """A loss on the shared way, by source; what each has `left` falls by its part."""
+    for number, frames in _divide(loss.frames, left, forwarded).items():
+        left[number] -= frames
+        if frames:
+            yield loss._replace(source=number, frames=frames)
 
 
 def _noise(point: Point, sources: Collection[int], hops: Sequence[Hop]) -> int:
@@ -194,12 +197,18 @@ _OUTWARD = {
 }
 
 
+def _inward_stations(hops: Sequence[Hop]) -> list[_Station]:
+    """The stations of one source's way into the guest."""
+    return [station for hop in hops if hop.role not in BEYOND_THE_GUEST for station in _stations(hop, 0)]
+
+
 def _shared_stations(hops: Sequence[Hop], noise: int) -> list[_Station]:
     """The stations of the way that all sources share; a device stacked on the last one only counts what it got."""
+    beyond = [hop for hop in hops if hop.role in BEYOND_THE_GUEST]
     shared: list[_Station] = []
-    for place, hop in enumerate(hops):
+    for hop, below in itertools.zip_longest(beyond, beyond[1:]):
         stations = _stations(hop, noise)
-        stacked = hop.direction == "out" and [below.role for below in hops[place + 1 : place + 2]] == ["exit"]
+        stacked = hop.direction == "out" and below is not None and below.role == "exit"
         shared += stations[:1] if stacked else stations
     return shared
 
@@ -327,7 +336,7 @@ def _drop_counters(hops: Sequence[Hop]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reported))
 
 
-def _divide(frames: int, left: dict[int, int], forwarded: dict[int, int]) -> dict[int, int]:
+def _divide(frames: int, left: dict[int, int], forwarded: Mapping[int, int]) -> dict[int, int]:
     """A loss on the shared way by source, in proportion to what each has yet to lose; whole frames, exact in sum."""
     open_frames = {number: left[number] - forwarded[number] for number in left}
     total = sum(open_frames.values())

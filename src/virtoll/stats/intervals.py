@@ -32,27 +32,32 @@ class Estimate:
     interval: Interval | None
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+def ends(interval: Interval | None) -> tuple[float, float] | tuple[None, None]:
+    """Low and high; twice None without an interval."""
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
+def median_interval(values: Sequence[float]) -> Interval | None:
     """Exact order-statistic interval of the median: [x(k), x(n+1-k)] covers 1 - 2 P(Bin(n, 1/2) <= k - 1).
 
-    Takes the largest k that still covers `confidence`. Where not even k = 1 does (n < 6 at 95 %) it is the range, with
+    Takes the largest k that still covers `CONFIDENCE`. Where not even k = 1 does (n < 6 at 95 %) it is the range, with
     the coverage that the range has: 75 % at n = 3. (David and Nagaraja, Order Statistics, 7.1.)
     """
     ordered, n = sorted(values), len(values)
     if n < 2:
         return None
-    best, coverage = _rank(n, confidence)
+    best, coverage = _rank(n)
     name = "range" if best == 1 else f"order statistics {best} and {n + 1 - best}"
     return Interval(ordered[best - 1], ordered[n - best], coverage, name)
 
 
 @cache
-def _rank(n: int, confidence: float) -> tuple[int, float]:
+def _rank(n: int) -> tuple[int, float]:
     """The k of `median_interval` for n values, and what it covers."""
     best, coverage = 1, 1 - 2 * 0.5**n
     for k in range(2, n // 2 + 1):
         reached = 1 - 2 * sum(math.comb(n, i) for i in range(k)) / 2**n
-        if reached < confidence:
+        if reached < CONFIDENCE:
             break
         best, coverage = k, reached
     return best, coverage

@@ -6,6 +6,7 @@ primary and other metrics (Holm), as the platforms' own comparisons are. Its A/A
 other two. Main types: `Isolation`, `LoadUse` (what the guests beside did meanwhile).
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord, readings_through
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.bounds import against_lower_bounds, without_unpinned
-from virtoll.stats.compare import Comparison, Verdict, compare
+from virtoll.stats.compare import Comparison, Verdict, by_cell, compare, family_size
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, median_of_known, summarise
 from virtoll.stats.sweeps import curves, point_values
@@ -32,6 +33,7 @@ from virtoll.stats.verdicts import Rules, decide_families
 
 Groups = dict[tuple[str, Task, str], list[Observation]]
 """Values by platform, task and condition."""
+_Sweep = tuple[str, str, str | None]  # platform, parameters, condition
 ALONE_WORDS = "the guest alone"
 SENDER_BOUND = "nothing was lost"
 _SENDER_BOUND_REASON = (
@@ -86,20 +88,16 @@ class Isolation:
 
     @cached_property
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
-        """The first of each platform, task and condition."""
-        return {
-            (comparison.platform, comparison.task, comparison.condition): comparison
-            for comparison in reversed((*self.comparisons, *self.control))
-        }
+        return by_cell((*self.comparisons, *self.control))
 
     @property
     def family(self) -> int:
         """How many comparisons of primary metrics were tested, and so corrected for."""
-        return sum(comparison.p_value is not None for comparison in self.comparisons if comparison.task.metric.primary)
+        return family_size(self.comparisons)
 
 
 def isolation(
-    beside: Sequence[TrialRecord],
+    with_neighbours: Sequence[TrialRecord],
     tasks: Sequence[Task],
     alone: Sequence[Observation],
     *,
@@ -118,50 +116,49 @@ def isolation(
     `elsewhere`, `bounds`: which rates, also of the guest alone, say less than they seem to (`bounds.py`).
     `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
     """
-    of_trial = {trial.trial: trial.condition for trial in beside if trial.condition is not None}
-    conditions = {condition.label: condition for condition in of_trial.values()}
+    conditions = {trial.condition.label: trial.condition for trial in with_neighbours if trial.condition is not None}
     if not conditions:
         return Isolation()
-    named = [label for label in labels if label in conditions]
-    named += [label for label in conditions if label not in labels]
+    named = list(dict.fromkeys(label for label in (*labels, *conditions) if label in conditions))
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
-    values, gaps = observations_of(compared, beside)
-    groups = _groups([value for value in alone if value.task in compared], values, of_trial)
-    bound_by_sender = _bound_by_sender(beside, compared, named, apart)
-    missing = why_missing(beside, lambda trial: trial.condition and trial.condition.label)
+    values, gaps = observations_of(compared, with_neighbours)
+    groups = _groups([value for value in alone if value.task in compared], values, with_neighbours)
+    missing = why_missing(with_neighbours, lambda trial: trial.condition and trial.condition.label)
     comparisons: list[Comparison] = []
     control: list[Comparison] = []
-    for platform in platforms:
-        for task in compared:
-            control += _control(platform, task, groups, caveats)
-            for label in named:
-                why = missing.get((platform, task.workload, task.parameters, label))
-                entries, base = groups.get((platform, task, label), []), groups.get((platform, task, ALONE), [])
-                under = compare(task, platform, entries, base, why, caveats.get(platform))
-                under = replace(under, condition=label, against=ALONE_WORDS)
-                of_points = under.verdict is Verdict.UNKNOWN and task.metric.source == "points"
-                if of_points and (platform, task.parameters, label) in bound_by_sender:
-                    under = replace(under, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON)
-                comparisons.append(under)
-    comparisons, control = (without_unpinned(family, elsewhere, None) for family in (comparisons, control))
+    for platform, task in itertools.product(platforms, compared):
+        base = groups.get((platform, task, ALONE), [])
+        control += _control(platform, task, base, caveats)
+        for label in named:
+            why = missing.get((platform, task.workload, task.parameters, label))
+            entries = groups.get((platform, task, label), [])
+            under = compare(task, platform, entries, base, why, caveats.get(platform))
+            comparisons.append(replace(under, condition=label, against=ALONE_WORDS))
+    comparisons = _without_sender_bound(comparisons, _bound_by_sender(with_neighbours, compared, named, apart))
+    comparisons = without_unpinned(comparisons, elsewhere, None)
+    control = without_unpinned(control, elsewhere, None)
     comparisons, control = decide_families(comparisons, control, rules, states)
     comparisons = against_lower_bounds(comparisons, bounds)
+    cells = {key: summarise(group) for key, group in groups.items()}
     return Isolation(
         conditions=tuple(conditions[label] for label in named),
         comparisons=tuple(comparisons),
         control=tuple(control),
-        cells={key: summarise(group) for key, group in groups.items()},
-        uses=_uses(beside, compared, platforms, named, apart),
+        cells=cells,
+        uses=_uses(with_neighbours, compared, platforms, named, apart),
         observations=values,
         gaps=gaps,
     )
 
 
-def _groups(alone: Iterable[Observation], beside: Iterable[Observation], of_trial: Mapping[int, Condition]) -> Groups:
+def _groups(
+    alone: Iterable[Observation], values: Iterable[Observation], with_neighbours: Sequence[TrialRecord]
+) -> Groups:
     """The values beside others, and then those alone."""
+    label_of = {trial.trial: trial.condition.label for trial in with_neighbours if trial.condition is not None}
     groups: Groups = {}
-    for observation in beside:
-        key = observation.platform, observation.task, of_trial[observation.trial].label
+    for observation in values:
+        key = observation.platform, observation.task, label_of[observation.trial]
         groups.setdefault(key, []).append(observation)
     for observation in alone:
         groups.setdefault((observation.platform, observation.task, ALONE), []).append(observation)
@@ -169,22 +166,36 @@ def _groups(alone: Iterable[Observation], beside: Iterable[Observation], of_tria
 
 
 def _bound_by_sender(
-    beside: Sequence[TrialRecord], tasks: Sequence[Task], labels: Sequence[str], apart: Collection[str]
-) -> set[tuple[str, str, str]]:
-    """Platform, parameters and condition of each sweep that lost nothing: its largest rate may be the sender's."""
+    with_neighbours: Sequence[TrialRecord], tasks: Sequence[Task], labels: Sequence[str], apart: Collection[str]
+) -> set[_Sweep]:
+    """Each sweep that lost nothing: its largest rate may be the sender's."""
     senders = {task.parameters for task in tasks if task.metric.source == "points" and not task.is_forwarding_rate}
-    bound = set()
+    bound = set[_Sweep]()
     for label in labels:
-        trials = [trial for trial in beside if trial.condition is not None and trial.condition.label == label]
+        trials = [trial for trial in with_neighbours if trial.condition is not None and trial.condition.label == label]
         for curve in curves(point_values(trials), apart, senders):
             if curve.lossless:
                 bound.add((curve.platform, curve.parameters, label))
     return bound
 
 
-def _control(platform: str, task: Task, groups: Groups, caveats: Mapping[str, str]) -> Iterator[Comparison]:
+def _without_sender_bound(comparisons: Sequence[Comparison], bound: Collection[_Sweep]) -> list[Comparison]:
+    """The same comparisons, those of such sweeps with that as their caveat: they are not tested."""
+    marked = []
+    for comparison in comparisons:
+        sweep = comparison.platform, comparison.task.parameters, comparison.condition
+        if comparison.verdict is Verdict.UNKNOWN and comparison.task.metric.source == "points" and sweep in bound:
+            marked.append(replace(comparison, caveat=SENDER_BOUND, reason=_SENDER_BOUND_REASON))
+        else:
+            marked.append(comparison)
+    return marked
+
+
+def _control(
+    platform: str, task: Task, alone: Sequence[Observation], caveats: Mapping[str, str]
+) -> Iterator[Comparison]:
     """The guest alone against itself, if it ran alone three times a round."""
-    middle, ends = _middle_and_ends(groups.get((platform, task, ALONE), []))
+    middle, ends = _middle_and_ends(alone)
     if middle:
         alike = compare(task, platform, middle, ends, None, caveats.get(platform))
         yield replace(alike, condition=ALONE, against=ALONE_WORDS)
@@ -195,12 +206,16 @@ def _middle_and_ends(alone: Sequence[Observation]) -> tuple[list[Observation], l
     rounds: dict[tuple[int, int], list[Observation]] = {}
     for observation in sorted(alone, key=lambda observation: observation.position):
         rounds.setdefault((observation.block, observation.round), []).append(observation)
-    whole = [entries for entries in rounds.values() if len(entries) == 3]
-    return [entries[1] for entries in whole], [entries[place] for entries in whole for place in (0, 2)]
+    middle, ends = list[Observation](), list[Observation]()
+    for entries in rounds.values():
+        if len(entries) == 3:
+            middle.append(entries[1])
+            ends += entries[0], entries[2]
+    return middle, ends
 
 
 def _uses(
-    beside: Sequence[TrialRecord],
+    with_neighbours: Sequence[TrialRecord],
     tasks: Sequence[Task],
     platforms: Sequence[str],
     labels: Sequence[str],
@@ -210,7 +225,7 @@ def _uses(
     victims = {(task.workload, task.parameters): task for task in reversed(tasks)}
     groups: dict[tuple[str, Task, str, str], list[NeighbourRecord]] = {}
     trials: dict[tuple[str, Task, str, str], set[int]] = {}
-    for trial in beside:
+    for trial in with_neighbours:
         task = victims.get((trial.workload, canonical(trial.parameters)))
         if trial.status != "ok" or trial.condition is None or task is None:
             continue
@@ -227,11 +242,18 @@ def _uses(
 
 def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], trials: int, *, apart: bool) -> LoadUse:
     points = [record.traffic for record in records if record.traffic is not None]
-    sources = [source for point in points for source in point.sources]
     lost = sum(counts.lost_frames for point in points for counts in point.sink.per_source)
-    refused = sum(source.refused_frames or 0 for source in sources) if apart else 0
-    offered = sum(source.offered_frames for source in sources) + refused
-    intended = sum(source.intended_frames for source in sources)
+    intended = offered = skipped = 0
+    for point in points:
+        for source in point.sources:
+            intended += source.intended_frames
+            offered += source.offered_frames
+            skipped += source.skipped_frames or 0
+            if apart and source.refused_frames is not None:
+                offered += source.refused_frames
+                lost += source.refused_frames
+    lost_share = lost / offered if offered else None
+    skipped_share = skipped / intended if intended else None
     return LoadUse(
         *key,
         trials=trials,
@@ -239,8 +261,8 @@ def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], tr
         asked=median_of_known(point.intended_rate_frames_per_second for point in points),
         offered=median_of_known(map(offered_rate, points)),
         forwarded=median_of_known(map(forwarded_rate, points)),
-        lost_share=(lost + refused) / offered if offered else None,
-        skipped_share=sum(source.skipped_frames or 0 for source in sources) / intended if intended else None,
+        lost_share=lost_share,
+        skipped_share=skipped_share,
         cpus=median_of_known(map(_cpus, records)),
     )
 
@@ -248,6 +270,7 @@ def _use(key: tuple[str, Task, str, str], records: Sequence[NeighbourRecord], tr
 def _cpus(record: NeighbourRecord) -> float | None:
     """CPU time by wall time, from the last reading before the trial to the first after it."""
     readings = readings_through(record.progress, record.window)
-    if not readings or readings[-1].monotonic_ns <= readings[0].monotonic_ns:
+    if not readings:
         return None
-    return (readings[-1].cpu_ns - readings[0].cpu_ns) / (readings[-1].monotonic_ns - readings[0].monotonic_ns)
+    passed_ns = readings[-1].monotonic_ns - readings[0].monotonic_ns
+    return (readings[-1].cpu_ns - readings[0].cpu_ns) / passed_ns if passed_ns > 0 else None

@@ -13,7 +13,7 @@ from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.stats.intervals import Estimate
 from virtoll.stats.summaries import CellSummary, mean_over_blocks
 from virtoll.stats.sweeps import PointValue
-from virtoll.stats.values import Task, canonical
+from virtoll.stats.values import Task, canonical, grouped
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,7 @@ def listed_rates(
 ) -> ListedRates:
     """The sweeps over a list among these points, by task and then platform in the given order."""
     listed = [(task, shape, rates) for task in tasks if (rates := _rates(task)) and (shape := task.shape) is not None]
-    measured: dict[tuple[str, str], list[PointValue]] = {}
-    for point in points:
-        measured.setdefault((point.platform, point.parameters), []).append(point)
+    measured = grouped(points, lambda point: (point.platform, point.parameters))
     curves = (
         _curve(platform, task, shape, rates, measured.get((platform, task.parameters), ()))
         for task, shape, rates in listed
@@ -87,10 +85,8 @@ def listed_rates(
     numbers: dict[str, set[int]] = {}
     for entry in accumulated:
         numbers.setdefault(entry.group, set()).add(entry.shape.sources)
-    return ListedRates(
-        tuple(curve for curve in curves if curve.points),
-        tuple(entry for entry in accumulated if len(numbers[entry.group]) > 1),
-    )
+    several = (entry for entry in accumulated if len(numbers[entry.group]) > 1)
+    return ListedRates(tuple(curve for curve in curves if curve.points), tuple(several))
 
 
 def _rates(task: Task) -> Sequence[float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Density, Reordering, SinkCounts
+from virtoll.stats.summaries import known
 from virtoll.stats.values import Task, places_of
 from virtoll.stats.wire import Cell, points_of
 
@@ -52,22 +53,22 @@ def order_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Or
 
 
 def _row(cell: Cell, counts: Sequence[SinkCounts]) -> OrderRow:
-    reported = [sink.reordering for sink in counts if sink.reordering is not None]
-    extents = [reordering.extent_frames for reordering in reported if reordering.extent_frames.count]
-    known, arrived = sum(extent.count for extent in extents), sum(sink.forwarded_frames for sink in counts)
-    densities = [reordering.displacement for reordering in reported if reordering.displacement is not None]
+    arrived = sum(sink.forwarded_frames for sink in counts)
+    reported = known(sink.reordering for sink in counts)
+    placed = [reordering for reordering in reported if reordering.extent_frames.count]
+    extents = [reordering.extent_frames for reordering in placed]
+    known_frames = sum(extent.count for extent in extents)
+    densities = known(reordering.displacement for reordering in reported)
     platform, task = cell
     return OrderRow(
         platform=platform,
         task=task,
         arrived_frames=arrived,
         reordered_frames=sum(sink.reordered_frames for sink in counts),
-        known_frames=known,
-        mean_extent=sum(extent.sum for extent in extents) / known if known else None,
+        known_frames=known_frames,
+        mean_extent=sum(extent.sum for extent in extents) / known_frames if known_frames else None,
         largest_extent=max((extent.maximum for extent in extents), default=None),
-        largest_late_ns=max(
-            (reordering.late_time_ns.maximum for reordering in reported if reordering.extent_frames.count), default=None
-        ),
+        largest_late_ns=max((reordering.late_time_ns.maximum for reordering in placed), default=None),
         three_reordered_share=sum(map(_three_reordered, reported)) / arrived,
         displaced_share=_displaced(densities),
         largest_displacement=max((abs(place) for density in densities for place, _ in density.histogram), default=None),

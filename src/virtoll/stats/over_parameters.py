@@ -5,13 +5,14 @@ out, which have figures of their own over rates, sizes and sources. Main types: 
 `ParameterCurve` (one platform in it).
 """
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Parameters, Task, canonical, words_in_common
+from virtoll.stats.values import Parameters, Task, canonical, is_number, words_in_common
 
 FEWEST = 3  # values: two are a comparison, and no curve
 _UNLIMITED_AT_ZERO = "_bits_per_second"
@@ -60,19 +61,19 @@ def over_parameters(
     anything was measured.
     """
     measured = {task for _, task, _ in cells}
-    printed = [task for task in tasks if task in measured and task.shape is None]
+    by_workload: dict[str, dict[tuple[MetricRecord, str], Task]] = {}
+    for task in tasks:
+        if task in measured and task.shape is None:
+            by_workload.setdefault(task.workload, {})[task.metric, task.parameters] = task
     panels = []
-    for workload in dict.fromkeys(task.workload for task in printed):
-        by_set = {(task.metric, task.parameters): task for task in printed if task.workload == workload}
-        series = _series(list(dict.fromkeys(parameters for _, parameters in by_set)))
-        for parameter in dict.fromkeys(name for name, _ in series):
-            for metric in dict.fromkeys(metric for metric, _ in by_set):
-                for members in (members for name, members in series if name == parameter):
-                    of_values = {
-                        value: by_set[metric, text] for value, text in members.items() if (metric, text) in by_set
-                    }
-                    if len(of_values) >= FEWEST:
-                        panels += _panels(metric, parameter, of_values, cells, platforms, conditions)
+    for by_set in by_workload.values():
+        metrics = dict.fromkeys(metric for metric, _ in by_set)
+        sets = dict.fromkeys(parameters for _, parameters in by_set)
+        for parameter, series in _series(sets).items():
+            for metric, members in itertools.product(metrics, series):
+                of_values = {value: by_set[metric, text] for value, text in members.items() if (metric, text) in by_set}
+                if len(of_values) >= FEWEST:
+                    panels += _panels(metric, parameter, of_values, cells, platforms, conditions)
     return tuple(panels)
 
 
@@ -100,8 +101,8 @@ def _panels(
     return panels
 
 
-def _series(sets: Sequence[str]) -> list[tuple[str, dict[float, str]]]:
-    """Of a workload's sets of parameters (canonical JSON): a parameter, and the set at each of its values, rising.
+def _series(sets: Iterable[str]) -> dict[str, list[dict[float, str]]]:
+    """Of a workload's sets of parameters (canonical JSON), by parameter: series of the set at each value, rising.
 
     The parameter with the most values goes first. Another has a series only where that holds a set that none has yet:
     of a grid the longer side is drawn over, and the shorter tells its curves apart.
@@ -113,13 +114,15 @@ def _series(sets: Sequence[str]) -> list[tuple[str, dict[float, str]]]:
             rest = canonical({other: value for other, value in parameters.items() if other != key})
             groups.setdefault((key, rest), {})[number] = text
     long = {place: members for place, members in groups.items() if len(members) >= FEWEST}
-    most = {key: max(len(members) for (other, _), members in long.items() if other == key) for key, _ in long}
+    most: dict[str, int] = {}
+    for (key, _), members in long.items():
+        most[key] = max(most.get(key, 0), len(members))
     taken: set[str] = set()
-    series = []
+    series: dict[str, list[dict[float, str]]] = {}
     for (key, _), members in sorted(long.items(), key=lambda item: (-most[item[0][0]], item[0][0])):
         if not taken.issuperset(members.values()):
             taken.update(members.values())
-            series.append((key, dict(sorted(members.items()))))
+            series.setdefault(key, []).append(dict(sorted(members.items())))
     return series
 
 
@@ -128,7 +131,5 @@ def _numbers(parameters: Parameters) -> dict[str, float]:
     return {
         key: float(value)
         for key, value in parameters.items()
-        if isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and (value or not key.endswith(_UNLIMITED_AT_ZERO))
+        if is_number(value) and (value or not key.endswith(_UNLIMITED_AT_ZERO))
     }

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from virtoll.runfolder.overhead_records import OverheadSpan
 from virtoll.runfolder.records import Manifest, PlatformEntry, TrialRecord
 from virtoll.stats.compare import Comparison, compare
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.summaries import known, median_of_known
+from virtoll.stats.values import Observation, Task, grouped
 from virtoll.stats.verdicts import Rules, decide
 
 
@@ -45,24 +46,23 @@ def overhead_uses(trials: Sequence[TrialRecord], *, counters: bool = True) -> Ov
     shares, agents, besides = [], [], []
     for trial in trials:
         cost = trial.overhead
-        if trial.status != "ok" or cost is None or not cost.measured or cost.counters is not counters:
+        if trial.status != "ok" or cost is None or cost.counters is not counters:
             continue
-        passed = sum(_passed_ns(span) for span in cost.measured)
+        passed = sum(map(_passed_ns, cost.measured))
         if passed <= 0:
             continue
-        shares.append(sum(_controller_ns(span) for span in cost.measured) / passed)
+        shares.append(sum(map(_controller_ns, cost.measured)) / passed)
         besides.append(_passed_ns(cost.trial) - passed)
-        used = [_agents_ns(span) for span in cost.measured]
-        known = [time_ns for time_ns in used if time_ns is not None]
-        if trial.points is None and len(known) == len(used):
-            agents.append(sum(known) / passed)
+        used = known(map(_agents_ns, cost.measured))
+        if trial.points is None and len(used) == len(cost.measured):
+            agents.append(sum(used) / passed)
     if not shares:
         return None
     return OverheadUse(
         trials=len(shares),
         share=statistics.median(shares),
         largest_share=max(shares),
-        agents_share=statistics.median(agents) if agents else None,
+        agents_share=median_of_known(agents),
         besides_ns=statistics.median(besides),
         largest_besides_ns=max(besides),
     )
@@ -79,9 +79,7 @@ def overhead_effects(
 
     `host`: the baseline's values with those of its control, as platforms are compared with.
     """
-    values: dict[tuple[str, Task], list[Observation]] = {}
-    for observation in observations:
-        values.setdefault((observation.platform, observation.task), []).append(observation)
+    values = grouped(observations, lambda observation: (observation.platform, observation.task))
     twins = {entry.label: twin for entry in manifest.platforms if (twin := _twin(entry, manifest)) is not None}
     compared = []
     for label, twin in twins.items():

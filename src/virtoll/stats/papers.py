@@ -6,6 +6,7 @@ many comparisons are looked at. So it is in a table of its own, and no verdict r
 Main types: `PaperSummary` (one cell), `PaperRow` (it and its ratio to the baseline's), `PaperTable` (all of a run's).
 """
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from virtoll.runfolder.records import TrialRecord
-from virtoll.stats.intervals import student
+from virtoll.stats.intervals import ends, student
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, printed_tasks
 
@@ -80,7 +81,7 @@ def mean_with_t_interval(values: Sequence[float]) -> PaperSummary | None:
     if not values:
         return None
     estimate = student(values)
-    low, high = (estimate.interval.low, estimate.interval.high) if estimate.interval else (None, None)
+    low, high = ends(estimate.interval)
     return PaperSummary(estimate.value, low, high, len(values))
 
 
@@ -153,24 +154,22 @@ def paper_table(
         summary = method.summarise([observation.value for observation in ordered])
         if summary is not None:
             summaries[key] = summary
-    base = {task: summary for (platform, task), summary in summaries.items() if platform == baseline}
-    rows = tuple(_row(platform, task, summary, base.get(task)) for (platform, task), summary in summaries.items())
-    having = {task for _, task in summaries}
+    rows = tuple(_row(*key, summary, summaries.get((baseline or "", key[1]))) for key, summary in summaries.items())
     statuses: dict[tuple[str, str, str], Counter[str]] = {}
     for trial in trials:
         where = trial.platform, trial.workload, canonical(trial.parameters)
         statuses.setdefault(where, Counter())[trial.status] += 1
     missing = {}
-    for platform in platforms:
-        for task in tasks:
-            if (platform, task) in summaries:
-                continue
-            if (platform, task) in cells:
-                missing[platform, task] = "too few values"
-            elif platform in unavailable:
-                missing[platform, task] = "not available"
-            else:
-                missing[platform, task] = _why(statuses.get((platform, task.workload, task.parameters), Counter()))
+    for platform, task in itertools.product(platforms, tasks):
+        if (platform, task) in summaries:
+            continue
+        if (platform, task) in cells:
+            missing[platform, task] = "too few values"
+        elif platform in unavailable:
+            missing[platform, task] = "not available"
+        else:
+            missing[platform, task] = _why(statuses.get((platform, task.workload, task.parameters), Counter()))
+    having = {task for _, task in summaries}
     return PaperTable(rows, missing, tuple(task for task in printed_tasks(tasks) if task in having))
 
 

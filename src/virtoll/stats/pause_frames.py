@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Hop
-from virtoll.stats.values import Task
+from virtoll.stats.summaries import known
+from virtoll.stats.values import Task, grouped
 from virtoll.stats.wire import points_of
 
 # In front of a driver's own counters (docs/run-folder.md).
@@ -114,26 +115,21 @@ def _grown(hop: Hop, named: Sequence[Sequence[str]]) -> int | None:
 
 def _sum(counters: Mapping[str, int], names: Sequence[str]) -> int | None:
     values = [counters.get(_DRIVER + name) for name in names]
-    return None if None in values else sum(value for value in values if value is not None)
+    return None if None in values else sum(known(values))
 
 
 def pause_rows(counts: Iterable[PauseCount]) -> tuple[PauseRow, ...]:
     """Sums over a cell's points, in order of first appearance."""
-    groups: dict[tuple[str, Task, bool, str, str], list[PauseCount]] = {}
-    for count in counts:
-        groups.setdefault((count.platform, count.task, count.flat_out, count.where, count.interface), []).append(count)
-    return tuple(
-        PauseRow(
-            *key,
-            len(group),
-            _total(count.received_frames for count in group),
-            _total(count.sent_frames for count in group),
-        )
-        for key, group in groups.items()
-    )
+    groups = grouped(counts, lambda count: (count.platform, count.task, count.flat_out, count.where, count.interface))
+    rows = []
+    for key, group in groups.items():
+        received = _total(count.received_frames for count in group)
+        sent = _total(count.sent_frames for count in group)
+        rows.append(PauseRow(*key, len(group), received, sent))
+    return tuple(rows)
 
 
 def _total(frames: Iterable[int | None]) -> int | None:
     """The sum of what was counted; None where nothing was."""
-    known = [count for count in frames if count is not None]
-    return sum(known) if known else None
+    counted = known(frames)
+    return sum(counted) if counted else None

@@ -52,14 +52,10 @@ def ranking(
             high = math.inf if (comparison.platform, task) in lower_bounds else comparison.simultaneous.high
             ends[comparison.platform] = comparison.simultaneous.low, high
             shares[comparison.platform] = comparison.share
-    placed = [
-        Placed(
-            platform,
-            1 + sum(other[0] > high for other in ends.values()),
-            len(ends) - sum(other[1] < low for other in ends.values()),
-            of.get(platform),
-        )
-        for platform, (low, high) in ends.items()
-    ]
+    placed = []
+    for platform, (low, high) in ends.items():
+        before = sum(other_low > high for other_low, _ in ends.values())
+        after = sum(other_high < low for _, other_high in ends.values())
+        placed.append(Placed(platform, 1 + before, len(ends) - after, of.get(platform)))
     placed.sort(key=lambda entry: (entry.first, entry.last, -shares[entry.platform]))
     return Ranking(task, tuple(placed), tuple(comparison for comparison in compared if comparison.platform not in ends))

@@ -64,6 +64,11 @@ class _Side:
     at_least: bool = False
     at_most: bool = False
 
+    @property
+    def reason(self) -> str:
+        """What limits its interval; empty if nothing does."""
+        return "a rate of it is a lower bound: more may be possible" if self.at_least or self.at_most else ""
+
     def over(self, other: _Side) -> _Side:
         """The ratio of both."""
         logs = _differences(self.logs, other.logs)
@@ -83,14 +88,13 @@ class Ratios:
         self._cells = cache(lambda reading: cells_of(analysis, reading))
         self._values = {cell.key: cell for cell in self._cells(Reading.VALUE)}
         # The run's own comparisons: with the baseline, alone or with as many guests, and with the same guest alone.
-        at_once = {analysis.at_once.words(point): point for point in analysis.at_once.points}
-        self._against_baseline: Mapping[tuple[str, Task, Under], Comparison] = {
-            **{(comparison.platform, comparison.task, ALONE): comparison for comparison in analysis.comparisons},
-            **{
-                (comparison.platform, comparison.task, at_once[comparison.condition or ""]): comparison
-                for comparison in analysis.at_once.comparisons
-            },
+        self._against_baseline: dict[tuple[str, Task, Under], Comparison] = {
+            (comparison.platform, comparison.task, ALONE): comparison for comparison in analysis.comparisons
         }
+        at_once = {analysis.at_once.words(point): point for point in analysis.at_once.points}
+        for comparison in analysis.at_once.comparisons:
+            point = at_once[comparison.condition or ""]
+            self._against_baseline[comparison.platform, comparison.task, point] = comparison
         self._against_alone = {
             (comparison.platform, comparison.task, comparison.condition): comparison
             for comparison in analysis.isolation.comparisons
@@ -129,7 +133,6 @@ class Ratios:
     def _of(
         self, compared: Compared, cell: Cell, other: Cell | None, family: int, *, value: bool, caveat: str | None
     ) -> Ratio:
-        known = self._known(compared, cell, other)
         ratio = Ratio(
             cell.platform,
             cell.task.label,
@@ -139,42 +142,46 @@ class Ratios:
             blocks=0,
             caveat=caveat,
         )
-        untold = cell.untold or (other.untold if other else "")
-        untold = untold or self._why_incomparable(compared, (cell, other), functional=caveat is not None)
+        untold = self._untold(compared, (cell, other), functional=caveat is not None)
         if untold:
             return replace(ratio, reason=untold)
+        known = self._known(compared, cell, other)
         if known is not None and known.caveat is not None and caveat is None:
             return replace(ratio, blocks=len(known.pairs), estimate=known.share, reason=known.reason or known.caveat)
-        side = self._side(compared, cell, value)
-        theirs = None if other is None else self._side(compared, other, value)
-        if side is None or (other is not None and theirs is None):
+        side = self._over(compared, cell, other, value)
+        if side is None:
             return replace(ratio, reason="the baseline has no value of it")
-        if theirs is not None:
-            side = side.over(theirs)
-        blocks = by_block(side.logs) if known is None else {block: math.log(share) for block, share in known.pairs}
+        blocks = _logs_by_block(side, known)
         if not blocks:
             return replace(ratio, reason=known.reason if known else "no block has a valid value of both sides")
-        host_of = self._analysis.host_of
-        logs = list((means_by_host(blocks, host_of) if host_of else blocks).values())
+        logs, counted = list(blocks.values()), "block"
+        if self._analysis.host_of:
+            logs, counted = list(means_by_host(blocks, self._analysis.host_of).values()), "host"
         ratio = replace(ratio, blocks=len(blocks), estimate=math.exp(statistics.fmean(logs)))
         if len(logs) < 2:
-            return replace(ratio, reason=f"one {'host' if host_of else 'block'} alone: no interval")
-        gap = max(self._gaps.get(party.task, 0.0) for party in (cell, other) if party is not None)
+            return replace(ratio, reason=f"one {counted} alone: no interval")
+        gap = max(self._gaps.get(party.task, 0.0) for party in (cell, other or cell))
         single, joint = _intervals(known, logs, family, gap, self._analysis.level)
-        reason = "a rate of it is a lower bound: more may be possible" if side.at_least or side.at_most else ""
-        return replace(ratio, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=reason)
+        return replace(ratio, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=side.reason)
+
+    def _over(self, compared: Compared, cell: Cell, other: Cell | None, value: bool) -> _Side | None:
+        """The ratio of both sides, or the one side's value; None where there is no baseline's."""
+        side = self._side(compared, cell, value)
+        if side is None or other is None:
+            return side
+        other_side = self._side(compared, other, value)
+        return None if other_side is None else side.over(other_side)
 
     def _side(self, compared: Compared, cell: Cell, value: bool) -> _Side | None:
         """Logarithms of performance, or of the value where that is asked for; None where there is no baseline's."""
         sign = -1.0 if cell.lower_is_better and not value else 1.0
         more = math.log(cell.attributes["guests"]) if compared.together else 0.0
-        by = None if compared.per is None else cell.number(compared.per)
+        by = cell.number(compared.per or "")
         less = math.log(by) if by else 0.0
         side = _Side({key: sign * log + more - less for key, log in cell.rounds.items()}, cell.at_least)
         if not compared.relative_to_baseline:
             return side
-        key = self._baseline, cell.task, cell.under
-        base = self._values.get(key)
+        base = self._values.get((self._baseline, cell.task, cell.under))
         if base is None:
             return None
         return side.over(_Side({key: sign * log for key, log in base.rounds.items()}, base.at_least))
@@ -182,14 +189,19 @@ class Ratios:
     def _parties(self, compared: Compared, sides: Sides) -> list[tuple[str, Task]]:
         """What a ratio is made of, by platform and task: the baseline's too, where both sides are shares of it."""
         cells = [cell for cell in sides if cell is not None]
-        bases = [(self._baseline, cell.task) for cell in cells] if compared.relative_to_baseline else []
-        return [*((cell.platform, cell.task) for cell in cells), *bases]
+        parties = [(cell.platform, cell.task) for cell in cells]
+        if compared.relative_to_baseline:
+            parties += [(self._baseline, cell.task) for cell in cells]
+        return parties
 
-    def _why_incomparable(self, compared: Compared, sides: Sides, *, functional: bool) -> str:
-        """Why a value or a ratio would not be the platforms' own; empty where it is.
+    def _untold(self, compared: Compared, sides: Sides, *, functional: bool) -> str:
+        """Why nothing can be said of a value or a ratio, or why it would not be the platforms' own; empty where it is.
 
         What is functional is shown beside another host's, as the run's own comparisons have it.
         """
+        for cell in sides:
+            if cell is not None and cell.untold:
+                return cell.untold
         parties = self._parties(compared, sides)
         for label, task in parties:
             if label in self._elsewhere and task.is_forwarding_rate:
@@ -219,17 +231,17 @@ class Ratios:
         """What a cell ran beside or with, empty for alone."""
         if isinstance(cell.under, str):
             return ""
-        return (
-            f"beside {cell.under.label}"
-            if isinstance(cell.under, Condition)
-            else self._analysis.at_once.words(cell.under)
-        )
+        if isinstance(cell.under, Condition):
+            return f"beside {cell.under.label}"
+        return self._analysis.at_once.words(cell.under)
 
     def _against_words(self, cell: Cell, other: Cell | None) -> str:
         """The other side in words: what differs."""
         if other is None:
             return ""
-        parts = [other.platform] if cell.platform != other.platform else []
+        parts = []
+        if cell.platform != other.platform:
+            parts.append(other.platform)
         if cell.under != other.under:
             parts.append(self._under_words(other) or "alone")
         if cell.task.workload != other.task.workload:
@@ -284,6 +296,13 @@ def _differences(
         return both
     blocks, theirs = by_block(rounds), by_block(other)
     return {(block, 0): value - theirs[block] for block, value in blocks.items() if block in theirs}
+
+
+def _logs_by_block(side: _Side, known: Comparison | None) -> dict[int, float]:
+    """Of the run's own comparison where it has one."""
+    if known is None:
+        return by_block(side.logs)
+    return {block: math.log(share) for block, share in known.pairs}
 
 
 def by_block(rounds: Mapping[tuple[int, int], float]) -> dict[int, float]:

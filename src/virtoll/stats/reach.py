@@ -54,7 +54,7 @@ def reach_rows(boot: BootRecord) -> dict[str, str | None]:
     reach = boot.facts.reach if boot.facts is not None else None
     inside = reach or ReachFacts()
     shared = on_hosts_kernel(boot)
-    rows: dict[str, str | None] = {"kernel": None if shared is None else "the host's" if shared else "its own"}
+    rows: dict[str, str | None] = {"kernel": {True: "the host's", False: "its own", None: None}[shared]}
     rows["user namespace"] = _user_namespace(inside.user_map)
     rows["capabilities at most"] = capability_names(inside.capabilities_bounding_hex)
     rows["seccomp"] = _seccomp(inside.seccomp_mode, inside.seccomp_filters)
@@ -62,12 +62,7 @@ def reach_rows(boot: BootRecord) -> dict[str, str | None]:
     rows["security label"] = None if reach is None else inside.security_label or "none"
     rows["mounts that may be written to"] = _listed(inside.writable_mounts)
     rows["sockets seen"] = _listed(None if reach is None else reach.sockets)
-    attempts = inside.attempts
-    rows["root may"] = (
-        None
-        if attempts is None
-        else _listed([word for name, word in ATTEMPTS.items() if attempts.get(name) == ALLOWED])
-    )
+    rows["root may"] = _listed(_allowed(inside.attempts))
     rows["process on the host"] = None if boot.host_process is None else process_text(boot.host_process)
     return rows
 
@@ -127,7 +122,13 @@ def _seccomp(mode: int | None, filters: int | None) -> str | None:
 
 
 def _switch(value: bool | None) -> str | None:
-    return None if value is None else "on" if value else "off"
+    return {True: "on", False: "off", None: None}[value]
+
+
+def _allowed(attempts: Mapping[str, str] | None) -> list[str] | None:
+    if attempts is None:
+        return None
+    return [word for name, word in ATTEMPTS.items() if attempts.get(name) == ALLOWED]
 
 
 def _listed(words: Sequence[str] | None) -> str | None:

@@ -24,7 +24,7 @@ from virtoll.stats.compare import round_values
 from virtoll.stats.compared import NOTHING, Reading
 from virtoll.stats.guests import cpus_used
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Task, TasksOf, forwarded_rate
+from virtoll.stats.values import Task, TasksOf, forwarded_rate, is_number
 
 # A task of frames is the plain one where a test names none of these: what RFC 2544 and the papers send.
 PLAIN: Mapping[str, Any] = {
@@ -80,7 +80,7 @@ class Cell:
     def number(self, key: str) -> float | None:
         """An attribute that is a number; None where it is none."""
         value = self.attributes.get(key)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return float(value) if is_number(value) else None
 
 
 def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
@@ -141,7 +141,7 @@ def _points(analysis: Analysis, reading: Reading, attributes: AttributesOf) -> I
         points = trial.points if task.metric.source == "points" else ()
         return _read(points or (), reading, apart=trial.platform in apart)
 
-    trials = (*analysis.data.trials, *analysis.data.beside)
+    trials = (*analysis.data.trials, *analysis.data.with_neighbours)
     for (platform, task, under), rounds in _rounds_of(analysis, trials, read).items():
         unit = task.metric.unit if reading is Reading.FLAT_OUT else SHARE
         untold = "" if reading is Reading.LEAST_SHARE else _not_overloaded(analysis, platform, task)
@@ -186,7 +186,9 @@ def _delivered(points: Sequence[Point], *, apart: bool) -> float | None:
     So a share of nothing has a logarithm too. `apart`: what the first interface refused was turned away as well.
     """
     sources = [source for point in points for source in point.sources]
-    sent = sum(source.offered_frames + (source.refused_frames or 0 if apart else 0) for source in sources)
+    sent = sum(source.offered_frames for source in sources)
+    if apart:
+        sent += sum(source.refused_frames or 0 for source in sources)
     through = sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
     return math.log((through + 0.5) / (sent + 1.0)) if sent else None
 
@@ -213,7 +215,7 @@ def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
         points = [neighbour.traffic for neighbour in trial.neighbours if neighbour.traffic is not None]
         return _delivered(points, apart=trial.platform in apart)
 
-    for (platform, task, under), rounds in _rounds_of(analysis, analysis.data.beside, read).items():
+    for (platform, task, under), rounds in _rounds_of(analysis, analysis.data.with_neighbours, read).items():
         yield Cell(platform, task, under, attributes(task, under), rounds, SHARE)
 
 
@@ -244,14 +246,18 @@ def _attributes(analysis: Analysis, task: Task, under: Under) -> dict[str, Any]:
             "neighbour_rate_share": under.rate_share,
         }
     shape = task.shape
-    frames = {key: getattr(shape, key) for key in PLAIN} if shape is not None else {}
-    parameters = {key: size["vcpus"] if value == VCPUS else value for key, value in json.loads(task.parameters).items()}
-    return {**size, **frames, **parameters, **others}
+    frames = {key: getattr(shape, key) for key in PLAIN if shape is not None}
+    by_vcpus = dict.fromkeys(_by_vcpus(task), size["vcpus"])
+    return {**size, **frames, **json.loads(task.parameters), **by_vcpus, **others}
+
+
+def _by_vcpus(task: Task) -> frozenset[str]:
+    return frozenset(name for name, value in json.loads(task.parameters).items() if value == VCPUS)
 
 
 def by_vcpus(cell: Cell) -> frozenset[str]:
     """Names of the workload's parameters that are as many as the guest has virtual CPUs."""
-    return frozenset(name for name, value in json.loads(cell.task.parameters).items() if value == VCPUS)
+    return _by_vcpus(cell.task)
 
 
 def differing(cell: Cell, other: Cell) -> frozenset[str]:

@@ -105,7 +105,8 @@ def block_seconds(trials: Sequence[TrialRecord], fitness: Sequence[FitnessRecord
             ends.setdefault(trial.block, []).extend((trial.started_realtime_ns, trial.ended_realtime_ns))
     for block in {trial.block for trial in trials if trial.trial in stepped}:
         ends.pop(block, None)
-    return statistics.median(max(times) - min(times) for times in ends.values()) / 1e9 if ends else None
+    lengths = [max(times) - min(times) for times in ends.values()]
+    return statistics.median(lengths) / 1e9 if lengths else None
 
 
 def _after_steps(fitness: Sequence[FitnessRecord]) -> frozenset[int]:

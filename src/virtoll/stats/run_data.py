@@ -8,15 +8,7 @@ from virtoll.runfolder.campaign_records import host_of_block
 from virtoll.runfolder.explain_records import ObservedTrial
 from virtoll.runfolder.guest_records import ConsolidationRecord, FootprintRecord
 from virtoll.runfolder.looks import Looks, extended_level
-from virtoll.runfolder.records import (
-    BootRecord,
-    CommandRecord,
-    FitnessRecord,
-    LookRecord,
-    Manifest,
-    State,
-    TrialRecord,
-)
+from virtoll.runfolder.records import BootRecord, CommandRecord, FitnessRecord, LookRecord, Manifest, State, TrialRecord
 from virtoll.runfolder.scale import GroupRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.compare import LEVEL
@@ -42,7 +34,7 @@ class RunData:
     consolidation: tuple[ConsolidationRecord, ...] = ()
     warm_ups: tuple[TrialRecord, ...] = ()
     looks: tuple[LookRecord, ...] = ()
-    beside: tuple[TrialRecord, ...] = ()
+    with_neighbours: tuple[TrialRecord, ...] = ()
     at_once: tuple[TrialRecord, ...] = ()
     groups: tuple[GroupRecord, ...] = ()
     observed: tuple[ObservedTrial, ...] = ()
@@ -50,7 +42,7 @@ class RunData:
     @property
     def every_trial(self) -> tuple[TrialRecord, ...]:
         """The trials alone, then those beside other guests and those of several at once."""
-        return (*self.trials, *self.beside, *self.at_once)
+        return (*self.trials, *self.with_neighbours, *self.at_once)
 
 
 def platforms_of(data: RunData) -> tuple[str, ...]:

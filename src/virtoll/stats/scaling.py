@@ -6,13 +6,13 @@ block without the smallest size gives no ratio.
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from virtoll.runfolder.records import Clock, TrialRecord, duration_ns
-from virtoll.stats.summaries import block_values
+from virtoll.stats.summaries import block_values, known
 from virtoll.stats.values import Observation, Task, canonical, words_in_common
-from virtoll.stats.wire import fair_rows
+from virtoll.stats.wire import FairRow, fair_rows
 
 FACTORS: Mapping[str, str] = {
     "routes": "routes in the table",
@@ -76,42 +76,47 @@ def scalings(
     """One row for each platform and factor of which at least two sizes were measured, platforms in the given order."""
     by_number = {trial.trial: trial for trial in trials}
     fair = {(row.platform, row.task): row for row in fair_rows(tasks, trials)}
-    groups: dict[tuple[str, str, str], dict[int, list[Observation]]] = {}
+    groups: dict[tuple[str, str], dict[str, dict[int, list[Observation]]]] = {}
     for observation in observations:
         parameters = by_number[observation.trial].parameters
         factor = next((name for name in FACTORS if name in parameters), None)
         if factor is not None and observation.task.metric.source == "points":
-            key = (observation.platform, factor, _others(factor, parameters))
-            groups.setdefault(key, {}).setdefault(parameters[factor], []).append(observation)
-    reported = {key[1:]: None for key in groups}
-    several = len({others for _, others in reported}) > 1
+            sizes = groups.setdefault((factor, _others(factor, parameters)), {}).setdefault(observation.platform, {})
+            sizes.setdefault(parameters[factor], []).append(observation)
+    several = len({others for _, others in groups}) > 1
     rows = []
-    for factor, others in reported:
+    for (factor, others), by_platform in groups.items():
         for platform in platforms:
-            sizes = groups.get((platform, factor, others), {})
+            sizes = by_platform.get(platform, {})
             if len(sizes) < 2:
                 continue
             first = block_values(sizes[min(sizes)])
             steps = []
-            for size in sorted(sizes):
-                observed, rates = sizes[size], block_values(sizes[size])
-                loads = [_load_ns(by_number[observation.trial]) for observation in observed]
+            for size, observed in sorted(sizes.items()):
                 row = fair.get((platform, observed[0].task))
-                steps.append(
-                    Step(
-                        platform=platform,
-                        task=observed[0].task,
-                        factor=factor,
-                        size=size,
-                        rates=tuple(rates.values()),
-                        ratios=tuple(rate / first[block] for block, rate in rates.items() if first.get(block)),
-                        shares=row.rates if row else (),
-                        jain=row.jain if row else None,
-                        load_ns=tuple(load for load in loads if load is not None),
-                    )
-                )
+                loads = known(_load_ns(by_number[observation.trial]) for observation in observed)
+                steps.append(replace(_step(factor, size, observed, first, row), load_ns=tuple(loads)))
             rows.append(Scaling(platform, factor, others if several else "", tuple(steps)))
     return tuple(rows)
+
+
+def _step(
+    factor: str, size: int, observed: Sequence[Observation], first: Mapping[int, float], fair: FairRow | None
+) -> Step:
+    """One without its loads; `first`: the rates at the smallest size, by block."""
+    rates = block_values(observed)
+    shares, jain = (fair.rates, fair.jain) if fair else ((), None)
+    return Step(
+        platform=observed[0].platform,
+        task=observed[0].task,
+        factor=factor,
+        size=size,
+        rates=tuple(rates.values()),
+        ratios=tuple(rate / first[block] for block, rate in rates.items() if first.get(block)),
+        shares=shares,
+        jain=jain,
+        load_ns=(),
+    )
 
 
 def _others(factor: str, parameters: Mapping[str, Any]) -> str:

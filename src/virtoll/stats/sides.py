@@ -7,7 +7,9 @@ interface is) and `family_of` (what kind its guests are).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from virtoll.runfolder.records import Manifest, PlatformEntry
@@ -29,36 +31,16 @@ Sides = tuple[Cell, Cell | None]
 
 def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[Sides] | str:
     """What is compared: each cell with each of its counterparts, or alone; a text says what the run lacks."""
-    workloads, metrics = compared.workloads, _listed(compared.metric)
-    named = " or ".join(workloads)
     against = Against(platforms="baseline") if compared.against == "baseline" else compared.against
     free = {*compared.where, *compared.ignoring, *(against.where if against else ())}
-    cells = [cell for cell in cells_of(compared.reading) if _is_of(cell, workloads, metrics)]
-    if not cells:
-        read = [] if compared.reading is Reading.VALUE else [compared.reading.replace("-", " ")]
-        what = " or ".join(metrics).replace("_", " ") if metrics else "".join(read)
-        return f"the run has no value of {named}" + (f" ({what})" if what else "")
-    cells = [cell for cell in cells if is_wanted(cell.platform, compared.platforms, manifest)]
-    if not cells:
-        return f"{named} was not measured on a platform that this is about"
-    every, cells = cells, _selected(cells, compared.where, free)
-    if not cells:
-        return f"{named} was not measured {_lacking(every, compared.where)}"
-    if compared.per is not None and not all(cell.number(compared.per) for cell in cells):
-        return f"{named} has no {compared.per.replace('_', ' ')} that its values could be divided by"
+    cells = _measured(compared, manifest, cells_of, free)
+    if isinstance(cells, str):
+        return cells
     if against is None:
         return [(cell, None) for cell in cells]
-    own_metrics = against.metric is None and against.workload is None
-    other_workloads = workloads if against.workload is None else [against.workload]
-    other_metrics = metrics if own_metrics else _listed(against.metric)
-    where = _where_of_the_others(compared.where, against.where)
-    others = [
-        cell for cell in cells_of(against.reading or compared.reading) if _is_of(cell, other_workloads, other_metrics)
-    ]
-    every, others = others, _selected(others, where, free)
-    if every and not others and against.where:
-        named = " or ".join(other_workloads)
-        return f"the run has nothing that it could be compared with: {named} was not measured {_lacking(every, where)}"
+    others = _of_other_side(compared, against, cells_of, free)
+    if isinstance(others, str):
+        return others
     may_differ = _with_followers({*against.where, *compared.ignoring})
     pairs: list[Sides] = []
     for cell in cells:
@@ -66,26 +48,69 @@ def sides_of(compared: Compared, manifest: Manifest, cells_of: CellsOf) -> list[
             other
             for other in others
             if _is_counterpart(against, cell, other, manifest)
-            and (cell.task.metric == other.task.metric or not own_metrics)
             and differing(cell, other) <= may_differ | _follows(cell, other, may_differ)
         ]
         pairs += [(cell, other) for other in _next(cell, counterparts, against)]
     return pairs or "the run has nothing that it could be compared with"
 
 
+def _measured(compared: Compared, manifest: Manifest, cells_of: CellsOf, free: set[str]) -> list[Cell] | str:
+    """The cells of the measured side; a text says what the run lacks."""
+    named = " or ".join(compared.workloads)
+    metrics = _listed(compared.metric)
+    cells = [cell for cell in cells_of(compared.reading) if _is_of(cell, compared.workloads, metrics)]
+    if not cells:
+        what = " or ".join(metrics).replace("_", " ")
+        if not metrics and compared.reading is not Reading.VALUE:
+            what = compared.reading.replace("-", " ")
+        return f"the run has no value of {named} ({what})" if what else f"the run has no value of {named}"
+    cells = [cell for cell in cells if is_wanted(cell.platform, compared.platforms, manifest)]
+    if not cells:
+        return f"{named} was not measured on a platform that this is about"
+    selected = _selected(cells, compared.where, free)
+    if not selected:
+        return f"{named} was not measured {_lacking(cells, compared.where)}"
+    if compared.per is not None and not all(cell.number(compared.per) for cell in selected):
+        return f"{named} has no {compared.per.replace('_', ' ')} that its values could be divided by"
+    return selected
+
+
+def _of_other_side(compared: Compared, against: Against, cells_of: CellsOf, free: set[str]) -> list[Cell] | str:
+    """The cells that may stand on the other side; a text says which of its attributes the run lacks."""
+    workloads = compared.workloads if against.workload is None else (against.workload,)
+    metrics = _listed(compared.metric if _has_same_metric(against) else against.metric)
+    where = _where_of_the_others(compared.where, against.where)
+    measured = [cell for cell in cells_of(against.reading or compared.reading) if _is_of(cell, workloads, metrics)]
+    others = _selected(measured, where, free)
+    if measured and not others and against.where:
+        named = " or ".join(workloads)
+        lacking = _lacking(measured, where)
+        return f"the run has nothing that it could be compared with: {named} was not measured {lacking}"
+    return others
+
+
+def _has_same_metric(against: Against) -> bool:
+    return against.metric is None and against.workload is None
+
+
 def _lacking(cells: Sequence[Cell], where: Mapping[str, Any]) -> str:
     """In words the first thing asked for that no cell has, or the first of them that none has together."""
     exact = {key: value for key, value in where.items() if not _is_extreme(value)}
     for key, value in exact.items():
-        if not any(matches(cell.attributes.get(key), value) for cell in cells):
+        if not _with(cells, key, value):
             return f"with {key.replace('_', ' ')} {_in_words(value)}"
     texts: list[str] = []
     for key, value in exact.items():
-        cells = [cell for cell in cells if matches(cell.attributes.get(key), value)]
+        cells = _with(cells, key, value)
         texts.append(f"{key.replace('_', ' ')} {_in_words(value)}")
         if not cells:
             return f"with {', '.join(texts)} at once"
     return "in the way that this asks for"
+
+
+def _with(cells: Iterable[Cell], key: str, value: object) -> list[Cell]:
+    """The cells that have a value of an attribute, or one of those that count."""
+    return [cell for cell in cells if matches(cell.attributes.get(key), value)]
 
 
 def _in_words(expected: object) -> str:
@@ -93,8 +118,9 @@ def _in_words(expected: object) -> str:
     if isinstance(expected, Range):
         ends = (("at least", expected.at_least), ("at most", expected.at_most))
         return " and ".join(f"{words} {value:g}" for words, value in ends if value is not None)
-    several = expected.each if isinstance(expected, Each) else expected if isinstance(expected, list) else [expected]
-    return " or ".join(map(str, several))
+    if isinstance(expected, Each):
+        expected = expected.each
+    return " or ".join(map(str, expected)) if isinstance(expected, list) else str(expected)
 
 
 def not_measured(compared: Compared, sides: Sequence[Sides], *, any_platform: bool) -> str:
@@ -109,14 +135,18 @@ def not_measured(compared: Compared, sides: Sequence[Sides], *, any_platform: bo
         for cell, _ in sides:
             measured.setdefault(cell.platform, []).append(cell.attributes.get(key))
         name = key.replace("_", " ")
-        nowhere = [choice for choice in value.each if all(choice not in values for values in measured.values())]
+        nowhere = _missing(value, list(chain.from_iterable(measured.values())))
         if nowhere:
-            return f"not measured with {name} {', '.join(map(str, nowhere))}"
+            return f"not measured with {name} {nowhere}"
         for platform, values in measured.items():
-            lacking = [choice for choice in value.each if choice not in values]
+            lacking = _missing(value, values)
             if lacking and not any_platform:
-                return f"not measured with {name} {', '.join(map(str, lacking))} on {platform}"
+                return f"not measured with {name} {lacking} on {platform}"
     return ""
+
+
+def _missing(choices: Each, measured: Sequence[Any]) -> str:
+    return ", ".join(str(choice) for choice in choices.each if choice not in measured)
 
 
 def is_wanted(platform: str, platforms: PlatformFilter | str, manifest: Manifest) -> bool:
@@ -190,24 +220,30 @@ def _selected(cells: Iterable[Cell], where: Mapping[str, Any], free: set[str]) -
 
     Then, where the least or the most is asked for, of those that differ in nothing else the ones that have it.
     """
-    extremes = {key: value for key, value in where.items() if _is_extreme(value)}
-    selected = [
-        cell
-        for cell in cells
-        if all(matches(cell.attributes.get(key), value) for key, value in where.items() if key not in extremes)
-        and all(_is_usual(cell, key, value) for key, value in USUAL.items() if key not in free)
-    ]
-    for key, value in extremes.items():
-        groups: dict[str, list[tuple[float, Cell]]] = {}
-        for cell in selected:
-            number = cell.number(key)
-            if number is not None:
-                groups.setdefault(_rest(cell, key), []).append((number, cell))
-        pick = min if value == "least" else max
-        selected = []
-        for ranked in groups.values():
-            extreme = pick(number for number, _ in ranked)
-            selected += [cell for number, cell in ranked if number == extreme]
+    selected = list(cells)
+    for key, value in where.items():
+        if not _is_extreme(value):
+            selected = _with(selected, key, value)
+    for key, value in USUAL.items():
+        if key not in free:
+            selected = [cell for cell in selected if _is_usual(cell, key, value)]
+    for key, value in where.items():
+        if _is_extreme(value):
+            selected = _extremes(selected, key, min if value == "least" else max)
+    return selected
+
+
+def _extremes(cells: Sequence[Cell], key: str, pick: Callable[[Iterable[float]], float]) -> list[Cell]:
+    """Of cells that differ in one attribute alone, those with its least or largest number."""
+    groups: dict[str, list[tuple[float, Cell]]] = {}
+    for cell in cells:
+        number = cell.number(key)
+        if number is not None:
+            groups.setdefault(_rest(cell, key), []).append((number, cell))
+    selected = []
+    for ranked in groups.values():
+        extreme = pick(number for number, _ in ranked)
+        selected += [cell for number, cell in ranked if number == extreme]
     return selected
 
 
@@ -237,7 +273,9 @@ def _follows(cell: Cell, other: Cell, may_differ: set[str]) -> set[str]:
 
 
 def _is_counterpart(against: Against, cell: Cell, other: Cell, manifest: Manifest) -> bool:
-    """Whether a cell may stand on the other side by its platform."""
+    """Whether a cell may stand on the other side by its metric and its platform."""
+    if cell.task.metric != other.task.metric and _has_same_metric(against):
+        return False
     if against.platforms is None:
         return cell.platform == other.platform and (cell.key != other.key or against.reading is not None)
     if cell.platform == other.platform or not is_wanted(other.platform, against.platforms, manifest):
@@ -252,25 +290,27 @@ def _is_counterpart(against: Against, cell: Cell, other: Cell, manifest: Manifes
 
 def _unnamed(entry: PlatformEntry, against: Against) -> dict[str, Any]:
     """A platform's parameters but for those by which the other side is chosen."""
-    named = (
-        set() if against.platforms is None or isinstance(against.platforms, str) else set(against.platforms.parameters)
-    )
-    if isinstance(against.platforms, PlatformFilter) and against.platforms.nic is not None:
-        named |= {"nic"}
+    platforms = against.platforms
+    if not isinstance(platforms, PlatformFilter):
+        return dict(entry.parameters)
+    named = set(platforms.parameters)
+    if platforms.nic is not None:
+        named.add("nic")
     return {name: value for name, value in entry.parameters.items() if name not in named}
 
 
 def _next(cell: Cell, others: Sequence[Cell], against: Against) -> list[Cell]:
     """Those with the next larger value of each attribute of which the next is asked for."""
     counterparts = list(others)
-    for key in [key for key, value in against.where.items() if value == "next"]:
+    for key, value in against.where.items():
+        if value != "next":
+            continue
         at = cell.number(key)
-        numbers = [
-            (number, counterpart)
-            for counterpart in counterparts
-            if (number := counterpart.number(key)) is not None and at is not None and number > at
-        ]
-        counterparts = [counterpart for number, counterpart in numbers if number == min(other for other, _ in numbers)]
+        if at is None:
+            return []
+        numbers = [number for other in counterparts if (number := other.number(key)) is not None]
+        following = min((number for number in numbers if number > at), default=math.inf)
+        counterparts = [other for other in counterparts if other.number(key) == following]
     return counterparts
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation, Task, grouped
 
 LEAST_VALUES = 9
 LEAST_A_ROUND = 3
@@ -41,9 +41,7 @@ class TwoStates:
 def two_states(task: Task, host: Sequence[Observation]) -> TwoStates | None:
     """The states of one task by the baseline's and the control's values; None where one state explains them."""
     sign = 1 if task.metric.better == "lower" else -1
-    rounds: dict[tuple[int, int], list[Observation]] = {}
-    for observation in host:
-        rounds.setdefault((observation.block, observation.round), []).append(observation)
+    rounds = grouped(host, lambda observation: (observation.block, observation.round))
     slowness: list[float] = []
     entries: list[Observation] = []
     for group in rounds.values():
@@ -63,14 +61,14 @@ def apart(slowness: Sequence[float], labels: Sequence[str]) -> tuple[float, floa
     limit = split(slowness)
     if limit is None:
         return None
-    slow = [value >= limit for value in slowness]
-    parts = [
-        statistics.fmean(state for state, owner in zip(slow, labels, strict=True) if owner == label)
-        for label in set(labels)
-    ]
+    parts = []
+    for label in set(labels):
+        slow = [value >= limit for value, owner in zip(slowness, labels, strict=True) if owner == label]
+        parts.append(statistics.fmean(slow))
     if max(parts) - min(parts) > LARGEST_DIFFERENCE:
         return None
-    above, below = ([value for value in slowness if (value >= limit) is state] for state in (True, False))
+    above = [value for value in slowness if value >= limit]
+    below = [value for value in slowness if value < limit]
     return statistics.median(above) - statistics.median(below), len(above) / len(slowness)
 
 

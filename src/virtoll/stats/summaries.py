@@ -4,10 +4,12 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from virtoll.stats.intervals import Estimate, Interval, median, median_interval, student
-from virtoll.stats.values import Observation, Task
+from virtoll.stats.values import Observation, Task, grouped
 
+_T = TypeVar("_T")
 OUTLIER_LIMIT = 3.5
 OUTLIER_FROM = 5  # values: below, the MAD of so few says nothing (at n = 3 it flags a third of clean cells)
 
@@ -47,10 +49,15 @@ def mean_over_blocks(values: Iterable[tuple[int, float]]) -> Estimate:
     return student(list(means_by_block(values).values()))
 
 
+def known(values: Iterable[_T | None]) -> list[_T]:
+    """Those that are not None."""
+    return [value for value in values if value is not None]
+
+
 def median_of_known(values: Iterable[float | None]) -> float | None:
     """The median of those that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    measured = known(values)
+    return statistics.median(measured) if measured else None
 
 
 def summarise(observations: Sequence[Observation]) -> CellSummary:
@@ -86,9 +93,7 @@ def cells_of(
     observations: Sequence[Observation], platforms: Sequence[str], tasks: Sequence[Task]
 ) -> dict[tuple[str, Task], CellSummary]:
     """The cells that have values, by platform and task."""
-    groups: dict[tuple[str, Task], list[Observation]] = {}
-    for observation in observations:
-        groups.setdefault((observation.platform, observation.task), []).append(observation)
+    groups = grouped(observations, lambda observation: (observation.platform, observation.task))
     return {
         (platform, task): summarise(groups[platform, task])
         for platform in platforms

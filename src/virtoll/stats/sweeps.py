@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point
-from virtoll.stats.values import canonical, forwarded_rate, offered_rate
+from virtoll.stats.summaries import known, median_of_known
+from virtoll.stats.values import canonical, forwarded_rate, grouped, offered_rate
 
 LOSSLESS_SHARE = 0.005  # loss at flat out up to which the generator, not the guest, may be what set the rate
 
@@ -164,20 +165,21 @@ def curves(
 
 
 def _curve(platform: str, parameters: str, measured: list[PointValue], *, apart: bool, sends: bool) -> Curve:
-    rates: dict[float | None, list[PointValue]] = {}
-    for point in measured:
-        rates.setdefault(point.intended_rate, []).append(point)
+    rates = grouped(measured, lambda point: point.intended_rate)
     ordered = sorted(rates, key=lambda rate: math.inf if rate is None else rate)
     points = tuple(_curve_point(rate, rates[rate]) for rate in ordered)
-    missing = [point.turned_away if apart else point.loss for point in rates.get(None, ())]
-    known = [share for share in missing if share is not None]
-    lossless = not sends and bool(known) and statistics.median(known) <= LOSSLESS_SHARE
+    flat_out = rates.get(None, ())
+    if apart:
+        missing = median_of_known(point.turned_away for point in flat_out)
+    else:
+        missing = median_of_known(point.loss for point in flat_out)
+    lossless = not sends and missing is not None and missing <= LOSSLESS_SHARE
     return Curve(platform, parameters, measured[0].frame_size_bytes, points, lossless)
 
 
 def _curve_point(rate: float | None, measured: list[PointValue]) -> CurvePoint:
     def spread(of: Callable[[PointValue], float | None]) -> Spread:
-        values = [value for value in map(of, measured) if value is not None]
+        values = known(map(of, measured))
         return Spread(statistics.median(values), min(values), max(values))
 
     blocks = len({point.block for point in measured})

@@ -4,15 +4,15 @@ Main type: `PlatformValidation`, read off boots and trials. The validation of a 
 other's, because nothing here is a cost.
 """
 
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from virtoll.runfolder.records import BootRecord, TrialRecord
+from virtoll.runfolder.records import BootRecord, PlatformEntry, TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.guests import Quantity, quantity, readiness
+from virtoll.stats.summaries import median_of_known
 from virtoll.stats.sweeps import PointValue
 
 _MODEL = "model"
@@ -63,13 +63,12 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
         trials = [trial for trial in analysis.data.trials if trial.platform == entry.label]
         marks, estimate = _marks(trials)
         caveat = analysis.caveats.get(entry.label)
-        host = entry.host or "this machine"
         rows.append(
             PlatformValidation(
                 platform=entry.label,
                 kind=entry.platform,
                 version=entry.version,
-                where=_MODEL if entry.family == _MODEL else f"real, {host}" if caveat is None else host,
+                where=_where(entry, caveat),
                 caveat=caveat,
                 why_not=None if entry.available else entry.reason,
                 boots=Counter(boot.status for boot in boots),
@@ -81,6 +80,13 @@ def validations_of(analysis: Analysis) -> tuple[PlatformValidation, ...]:
             )
         )
     return tuple(rows)
+
+
+def _where(entry: PlatformEntry, caveat: str | None) -> str:
+    if entry.family == _MODEL:
+        return _MODEL
+    host = entry.host or "this machine"
+    return f"real, {host}" if caveat is None else host
 
 
 def _ready(boots: Sequence[BootRecord]) -> Quantity | None:
@@ -111,5 +117,5 @@ def _forwarded(points: Sequence[PointValue]) -> Forwarded | None:
 
 def _marks(trials: Sequence[TrialRecord]) -> tuple[Counter[str], float | None]:
     clocks = [trial.clock for trial in trials if trial.status == "ok" and trial.clock and trial.clock.marks]
-    known = [clock.error_estimate_ns for clock in clocks if clock.error_estimate_ns is not None]
-    return Counter(str(clock.method) for clock in clocks), statistics.median(known) if known else None
+    estimate = median_of_known(clock.error_estimate_ns for clock in clocks)
+    return Counter(str(clock.method) for clock in clocks), estimate

@@ -6,11 +6,10 @@ with status `ok` give values; a trial that is `ok` and yet holds no value is a `
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from virtoll import units
 from virtoll.runfolder.frame_shape import SWEEP_KEYS, FrameShape, field_words
@@ -20,6 +19,8 @@ from virtoll.runfolder.traffic_records import Point
 
 Parameters = Mapping[str, Any]
 Under = TypeVar("Under", bound=Hashable)
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 FrameCosts = Mapping[int, tuple[float | None, str]]
 """CPU time of a frame, ns, by number of trial; where it is None, why."""
 
@@ -135,8 +136,9 @@ def joint_ns(point: Point) -> int:
     """How long frames of any source arrived, at least the point's own length, ns."""
     firsts = [counts.first_received_monotonic_ns for counts in point.sink.per_source]
     lasts = [counts.last_received_monotonic_ns for counts in point.sink.per_source]
-    begun, ended = [first for first in firsts if first is not None], [last for last in lasts if last is not None]
-    return max(point.duration_ns, max(ended) - min(begun)) if begun and ended else point.duration_ns
+    ended = max((last for last in lasts if last is not None), default=0)
+    begun = min((first for first in firsts if first is not None), default=ended)
+    return max(point.duration_ns, ended - begun)
 
 
 def offered_rate(point: Point) -> float | None:
@@ -167,10 +169,8 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     tasks: list[Task] = []
     for metric in manifest.metrics:
         family = [parameters for (workload, _), parameters in sets.items() if workload == metric.workload]
-        tasks += [
-            Task(metric.workload, metric, canonical(parameters), _size(parameters, family))
-            for parameters in sorted(family, key=_natural)
-        ]
+        family.sort(key=_natural)
+        tasks += [Task(metric.workload, metric, canonical(values), _size(values, family)) for values in family]
     return tuple(tasks)
 
 
@@ -185,15 +185,18 @@ def printed_tasks(tasks: Sequence[Task]) -> tuple[Task, ...]:
     The duration of a job that tells its rate is that rate once more.
     """
     telling = {task.workload for task in tasks if task.metric.source == "figures"}
-    return tuple(
-        task for task in tasks if (task.metric.source == "figures" if task.workload in telling else task.metric.primary)
-    )
+
+    def is_printed(task: Task) -> bool:
+        return task.metric.source == "figures" if task.workload in telling else task.metric.primary
+
+    return tuple(filter(is_printed, tasks))
 
 
 def words_in_common(tasks: Sequence[Task]) -> str:
     """What the sizes of tasks have in common, in the words that tell them from others': 'shared NIC'; often nothing."""
     sizes = [task.size.split(", ") for task in tasks]
-    return ", ".join(word for word in sizes[0] if all(word in words for words in sizes))
+    common = set(sizes[0]).intersection(*sizes)
+    return ", ".join(word for word in sizes[0] if word in common)
 
 
 def observations_of(
@@ -232,7 +235,7 @@ def _value(metric: MetricRecord, trial: TrialRecord, costs: FrameCosts) -> tuple
         return rate, ""
     if metric.source == "figures":
         figure = ((trial.result or {}).get("figures") or {}).get(metric.name)
-        if not isinstance(figure, int | float) or isinstance(figure, bool) or not math.isfinite(figure) or figure <= 0:
+        if not is_number(figure) or not math.isfinite(figure) or figure <= 0:
             return None, f"there is no figure {metric.name!r} above zero in the result"
         return float(figure), ""
     duration = duration_ns(trial.clock) if trial.clock else None
@@ -259,6 +262,14 @@ def why_missing(
     return reasons
 
 
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items by what they have in common, in the order of the first of each."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def places_of(tasks: Iterable[Task]) -> dict[Task, int]:
     """Which place each task has, for sorting: `tasks.index` asks one after the other."""
     return {task: place for place, task in enumerate(tasks)}
@@ -268,9 +279,7 @@ class TasksOf:
     """Which of some tasks a trial measures, in their order: what `Task.is_of` says, without asking each of them."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
-        self._found: dict[tuple[str, str], list[Task]] = {}
-        for task in tasks:
-            self._found.setdefault((task.workload, task.parameters), []).append(task)
+        self._found = grouped(tasks, lambda task: (task.workload, task.parameters))
 
     def __call__(self, trial: TrialRecord) -> Sequence[Task]:
         """None of them: empty."""
@@ -282,12 +291,18 @@ def canonical(parameters: Parameters) -> str:
     return parameters.canonical if isinstance(parameters, SharedParameters) else canonical_text(parameters)
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
-    numbers = (int, float)
-    return [
-        (0, float(value), "") if isinstance(value, numbers) else (1, 0.0, str(value))
-        for _, value in sorted(parameters.items())
-    ]
+    """A key that sorts numbers by size, and before words."""
+    return [_natural_value(parameters[key]) for key in sorted(parameters)]
+
+
+def _natural_value(value: object) -> tuple[int, float, str]:
+    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
 
 
 _NOTHING = ("none", "auto")
@@ -319,15 +334,26 @@ def _that_count(parameters: Parameters) -> Parameters:
 
 def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     """What distinguishes these parameters from their family's; where there is only one set, its first number."""
-    parameters, others = _that_count(parameters), [_that_count(other) for other in family]
-    seen: Counter[str] = Counter()
-    for key in parameters:
+    parameters = _that_count(parameters)
+    telling = _differing(parameters, family) or list(filter(_is_size, parameters.items()))[:1]
+    return ", ".join(filter(None, (_parameter(key, value) for key, value in telling)))
+
+
+def _differing(parameters: Parameters, family: Sequence[Parameters]) -> list[tuple[str, Any]]:
+    """The parameters of which the family has several values."""
+    counting = [(_that_count(complete), complete) for complete in family]
+    differing = []
+    for key, value in parameters.items():
         # A key that was never asked for has a value of its own; one that means nothing has none.
-        counted = [other for other, complete in zip(others, family, strict=True) if key in other or key not in complete]
-        seen[key] = len({repr(other.get(key)) for other in counted})
-    sizes = [key for key, value in parameters.items() if type(value) is int and not key.endswith("_per_second")]
-    telling = [key for key in parameters if seen[key] > 1] or [key for key in sizes if not key.startswith("link_")][:1]
-    return ", ".join(filter(None, (_parameter(key, parameters[key]) for key in telling)))
+        values = {repr(others.get(key)) for others, complete in counting if key in others or key not in complete}
+        if len(values) > 1:
+            differing.append((key, value))
+    return differing
+
+
+def _is_size(parameter: tuple[str, Any]) -> bool:
+    key, value = parameter
+    return type(value) is int and not key.endswith("_per_second") and not key.startswith("link_")
 
 
 def _singular(words: str) -> str:
@@ -344,24 +370,32 @@ def _parameter(key: str, value: Any) -> str:
     if phrase is not None:
         return phrase
     words = key.replace("_", " ")
-    if isinstance(value, str) and (key, value) in _WORDS_OF:
-        return _WORDS_OF[key, value]
     if key in ("client", "peer_files"):  # which end is meant is not in the value
         return f"{words} {value}"
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):
-        return f"{'/'.join(f'{rate:g}' for rate in value)} Mbit/s" if value else ""
-    if isinstance(value, int | float) and key.endswith("_bits_per_second"):
-        if not value:
-            return f"{words.removesuffix(' bits per second')} not limited"
-        return f"{words.removesuffix(' bits per second')} {value / 1e6:g} Mbit/s"
-    if isinstance(value, int | float) and key.endswith("_per_second"):
-        return f"{value:g} {words.removesuffix(' per second').removeprefix('rate ')}/s"
-    if isinstance(value, int) and not isinstance(value, bool):
-        if key.endswith("_bytes") or key == "size":
-            return units.size(value)
-        if key.endswith("_ns"):
-            return units.nanoseconds(value)
-        return f"{value} {_singular(words) if value == 1 else words}"
-    return value if isinstance(value, str) and value not in _NOTHING else f"{words} {value}"
+        rates = "/".join(f"{rate:g}" for rate in value)
+        return f"{rates} Mbit/s" if value else ""
+    if is_number(value) and key.endswith("_per_second"):
+        return _rate(words.removesuffix(" per second"), value)
+    if isinstance(value, str) and value not in _NOTHING:
+        return _WORDS_OF.get((key, value), value)
+    return _count(key, value) if type(value) is int else f"{words} {value}"
+
+
+def _rate(words: str, value: float) -> str:
+    """A rate: ('transactions', 250) -> '250 transactions/s', ('link rate bits', 1e9) -> 'link rate 1000 Mbit/s'."""
+    if not words.endswith(" bits"):
+        return f"{value:g} {words.removeprefix('rate ')}/s"
+    words = words.removesuffix(" bits")
+    return f"{words} {value / 1e6:g} Mbit/s" if value else f"{words} not limited"
+
+
+def _count(key: str, value: int) -> str:
+    if key.endswith("_bytes") or key == "size":
+        return units.size(value)
+    if key.endswith("_ns"):
+        return units.nanoseconds(value)
+    words = key.replace("_", " ")
+    return f"{value} {_singular(words) if value == 1 else words}"

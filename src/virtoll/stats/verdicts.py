@@ -147,10 +147,7 @@ def _judged(
 
 
 def decide(
-    comparisons: Sequence[Comparison],
-    control: Sequence[Comparison],
-    rules: Rules,
-    states: Sequence[TwoStates] = (),
+    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates] = ()
 ) -> tuple[list[Comparison], list[Comparison]]:
     """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran in two.
 
@@ -187,10 +184,11 @@ def decide_families(
         beside = [comparison for comparison in control if comparison.task.metric.primary is primary]
         for judged in decide(family, beside, rules, states):
             decided |= {(_column(comparison), comparison.task): comparison for comparison in judged}
-    return (
-        [decided[_column(comparison), comparison.task] for comparison in comparisons],
-        [decided[_column(comparison), comparison.task] for comparison in control],
-    )
+
+    def judged_of(family: Sequence[Comparison]) -> list[Comparison]:
+        return [decided[_column(comparison), comparison.task] for comparison in family]
+
+    return judged_of(comparisons), judged_of(control)
 
 
 def standard_errors(

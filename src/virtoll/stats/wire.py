@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Cpu, Distribution, Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
+from virtoll.stats.summaries import known, median_of_known
 from virtoll.stats.sweeps import LOSSLESS_SHARE
 from virtoll.stats.values import Task, TasksOf, joint_ns, places_of
 
@@ -165,24 +166,25 @@ def pace_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[Pac
 
 def _pace_row(task: Task, backend: str, target: float, sources: Sequence[SourceCounts]) -> PaceRow:
     held = [source for source in sources if source.unsent_frames == 0]
-    rates = [rate for rate in map(achieved_rate, held) if rate is not None]
-    errors = [rate / target - 1 for rate in rates] if target else []
-    gaps = [source.gap_ns for source in held if source.gap_ns is not None]
-    uneven = [gap.coefficient_of_variation for gap in gaps if gap.coefficient_of_variation is not None]
+    rates = known(map(achieved_rate, held))
+    errors = [rate / target - 1 for rate in rates if target]
+    gaps = known(source.gap_ns for source in held)
+    batches = known(source.batch_frames for source in held)
     intended = sum(source.intended_frames for source in sources)
+    unsent = sum(source.unsent_frames for source in sources)
     return PaceRow(
         task=task,
         backend=backend,
         target_rate=target,
         held=len(held),
         missed=len(sources) - len(held),
-        unsent_share=sum(source.unsent_frames for source in sources) / intended if intended else 0.0,
-        median_rate=statistics.median(rates) if rates else None,
-        median_error=statistics.median(errors) if errors else None,
-        worst_error=max(errors, key=abs) if errors else None,
-        gap_variation=statistics.median(uneven) if uneven else None,
+        unsent_share=unsent / intended if intended else 0.0,
+        median_rate=median_of_known(rates),
+        median_error=median_of_known(errors),
+        worst_error=max(errors, key=abs, default=None),
+        gap_variation=median_of_known(gap.coefficient_of_variation for gap in gaps),
         longest_gap_ns=max((gap.maximum for gap in gaps), default=None),
-        batch_frames=max((source.batch_frames for source in held if source.batch_frames is not None), default=None),
+        batch_frames=max(batches, default=None),
     )
 
 
@@ -204,15 +206,16 @@ def delay_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord]) -> tuple[De
     rows, places = [], places_of(tasks)
     for (platform, task), rates in sorted(groups.items(), key=lambda item: places[item[0][1]]):
         falling = sorted(rates, reverse=True)
-        clean = next(
-            (rate for rate in falling if statistics.median(map(_missing, rates[rate])) <= LOSSLESS_SHARE), None
-        )
-        chosen = {falling[-1]: "lowest rate"} | ({} if clean is None else {clean: "highest without loss"})
+        chosen = {falling[-1]: "lowest rate"}
+        for rate in falling:
+            if statistics.median(map(_missing, rates[rate])) <= LOSSLESS_SHARE:
+                chosen[rate] = "highest without loss"
+                break
         for rate, what in chosen.items():
             delays = (counts.delay_ns for point in rates[rate] for counts in point.sink.per_source)
-            reported = [delay for delay in delays if delay is not None]
-            row = _delay_row(platform, task, rate, what, reported)
-            rows += [row] if row else []
+            reported = known(delays)
+            if reported:
+                rows.append(_delay_row(platform, task, rate, what, reported))
     return tuple(rows)
 
 
@@ -223,17 +226,9 @@ def _missing(point: Point) -> float:
     return missing / intended if intended else 1.0
 
 
-def _delay_row(platform: str, task: Task, rate: float, what: str, reported: Sequence[Distribution]) -> DelayRow | None:
-    full = [
-        (delay.minimum, delay.p50, delay.p90, delay.p99, delay.maximum)
-        for delay in reported
-        if None not in (delay.minimum, delay.p50, delay.p90, delay.p99, delay.maximum)
-    ]
-    if not full:
-        return None
-    least, p50, p90, p99, most = (
-        [value for value in column if value is not None] for column in zip(*full, strict=True)
-    )
+def _delay_row(platform: str, task: Task, rate: float, what: str, reported: Sequence[Distribution]) -> DelayRow:
+    rows = [(delay.minimum, delay.p50, delay.p90, delay.p99, delay.maximum) for delay in reported]
+    least, p50, p90, p99, most = zip(*rows, strict=True)
     middle = statistics.median
     return DelayRow(
         platform=platform,
@@ -287,22 +282,22 @@ def cpu_rows(tasks: Sequence[Task], trials: Sequence[TrialRecord], guest_cpus: S
         offered = sum(source.offered_frames for point in points for source in point.sources)
         forwarded = sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
         used = [point.cpu for point in points]
-        guest = [busy for cpu in used if (busy := _busy_ns(cpu, guest_cpus)) is not None]
+        guest = [_busy_ns(cpu, guest_cpus) for cpu in used]
         rows.append(
             CpuRow(
                 platform,
                 task,
                 _per_million(map(_generator_ns, used), offered),
                 _per_million(map(_sink_ns, used), forwarded),
-                sum(guest) * 1e6 / forwarded if forwarded and len(guest) == len(points) else None,
+                None if None in guest else _per_million(guest, forwarded),
             )
         )
     return tuple(rows)
 
 
 def _per_million(times_ns: Iterable[int | None], frames: int) -> float | None:
-    known = [time_ns for time_ns in times_ns if time_ns is not None]
-    return sum(known) * 1e6 / frames if known and frames else None
+    measured = known(times_ns)
+    return sum(measured) * 1e6 / frames if measured and frames else None
 
 
 def _generator_ns(cpu: Cpu) -> int | None:

@@ -148,17 +148,17 @@ class Bonnie(DiskWorkload[BonnieParameters]):
 
     def _process(self, folder: str, name: str) -> list[str]:
         parameters = self.parameters
-        mebibytes, files = (
-            whole // parameters.processes
-            for whole in (int(parameters.file_bytes) // _MIB, parameters.small_files // _FILES_UNIT)
-        )
-        several = parameters.processes > 1
-        seeks = f":{_SEEKS // parameters.processes}:{_SEEKERS}" if several else ""
+        mebibytes = int(parameters.file_bytes) // _MIB // parameters.processes
+        files = parameters.small_files // _FILES_UNIT // parameters.processes
+        options = [] if parameters.per_character else ["-f"]
+        seeks = ""
+        if parameters.processes > 1:
+            options += ["-y", "s"]
+            seeks = f":{_SEEKS // parameters.processes}:{_SEEKERS}"
         return [
             "bonnie++",
             "-q",
-            *([] if parameters.per_character else ["-f"]),
-            *(["-y", "s"] if several else []),
+            *options,
             "-d",
             folder,
             "-s",
@@ -245,26 +245,26 @@ def together(each: Sequence[Figures]) -> Figures:
     slowest took. One that took less than half a second reports none, and is not the slowest where another has one. A
     latency is the longest.
     """
-    rates = [name for name in each[0] if name.endswith("_per_second")]
-    latencies = [name for name in each[0] if name.endswith("_latency_ns")]
-    slowest, longest = _over(each, rates, min), _over(each, latencies, max)
+    rates = _over(each, "_per_second", lambda values: min(values) * len(each))
     return {
         "version": each[0]["version"],
         "file_bytes": sum(process["file_bytes"] for process in each),
         "chunk_bytes": each[0]["chunk_bytes"],
         "small_files": sum(process["small_files"] for process in each),
-        **{name: None if rate is None else rate * len(each) for name, rate in slowest.items()},
-        **longest,
+        **rates,
+        **_over(each, "_latency_ns", max),
         "processes": list(each),
     }
 
 
-def _over(
-    each: Sequence[Figures], names: Sequence[str], choose: Callable[[Sequence[float]], float]
-) -> dict[str, float | None]:
-    """Of each name the value that is chosen of those that there are."""
-    there = {name: [process[name] for process in each if process[name] is not None] for name in names}
-    return {name: choose(values) if values else None for name, values in there.items()}
+def _over(each: Sequence[Figures], ending: str, choose: Callable[[Sequence[float]], float]) -> dict[str, float | None]:
+    """Of each name with this ending the value that is chosen of those that there are."""
+    chosen: dict[str, float | None] = {}
+    for name in each[0]:
+        if name.endswith(ending):
+            values = [process[name] for process in each if process[name] is not None]
+            chosen[name] = choose(values) if values else None
+    return chosen
 
 
 def _reports(output: str) -> list[str]:

@@ -153,6 +153,8 @@ def parse(output: str) -> Figures:
         (job,) = document["jobs"]
         sides = [job[side] for side in ("read", "write") if job[side]["total_ios"]]
         requests = sum(side["total_ios"] for side in sides)
+        waited_ns = sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides)
+        slow_ns = [side["clat_ns"].get("percentile", {}).get("99.000000", 0) for side in sides]
         return {
             "bytes_per_second": sum(side["bw_bytes"] for side in sides),
             "operations_per_second": sum(side["iops"] for side in sides),
@@ -160,11 +162,8 @@ def parse(output: str) -> Figures:
             "written_bytes": job["write"]["io_bytes"],
             "requests": requests,
             "error": job["error"],
-            "latency_mean_ns": sum(s["lat_ns"]["mean"] * s["total_ios"] for s in sides) / requests
-            if requests
-            else None,
-            "latency_p99_ns": max((s["clat_ns"].get("percentile", {}).get("99.000000", 0) for s in sides), default=0)
-            or None,
+            "latency_mean_ns": waited_ns / requests if requests else None,
+            "latency_p99_ns": max(slow_ns, default=0) or None,
             "runtime_ms": job["job_runtime"],
         }
     except (KeyError, TypeError, ValueError) as error:

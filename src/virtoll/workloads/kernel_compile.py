@@ -224,7 +224,7 @@ class KernelCompile(ProgramWorkload[KernelCompileParameters]):
         if maker is None:
             raise GuestCannot(
                 "its source is unpacked on the host of the network peer, on a host without the image; reach it by SSH "
-                "('testbed.generator'), ask for 'size: paper', or take this workload out",
+                "('testbed.generator'), ask for 'size: paper', or take this workload out"
             )
         if not there(maker, _HASHES):
             self._make_at_peer(maker, size)
@@ -324,8 +324,10 @@ def members_of(members: tuple[str, ...], machine: str) -> tuple[str, ...]:
 
 def unpack_command(folder: str, members: tuple[str, ...]) -> list[str]:
     """All of the archive, or the members that match."""
-    patterns = ["--wildcards", *(f"{KERNEL_SOURCE}/{member}" for member in members)] if members else []
-    return ["tar", "--extract", "--file", ARCHIVE, "--directory", folder, "--no-same-owner", *patterns]
+    command = ["tar", "--extract", "--file", ARCHIVE, "--directory", folder, "--no-same-owner"]
+    if members:
+        command += ["--wildcards", *(f"{KERNEL_SOURCE}/{member}" for member in members)]
+    return command
 
 
 def make_command(folder: str, targets: tuple[str, ...], jobs: int) -> list[str]:

@@ -159,11 +159,7 @@ class NetperfRequestResponse(_Netperf[NetperfRequestResponseParameters]):
 
     def test(self) -> tuple[str, int, tuple[str, ...]]:
         """Requests from the guest."""
-        return (
-            "TCP_RR",
-            self.parameters.transactions,
-            ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"),
-        )
+        return ("TCP_RR", self.parameters.transactions, ("LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD"))
 
     def figures(self, report: dict[str, str]) -> Figures:
         """Transactions a second; mean and 99th percentile of how long one takes, microseconds."""

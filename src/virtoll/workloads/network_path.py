@@ -108,7 +108,7 @@ class FarEnd:
         if self.programs is None:
             raise GuestCannot(
                 "this traffic's other end is a program of the image, which the peer on another host lacks; "
-                "reach it by SSH ('testbed.generator'), or take this workload out",
+                "reach it by SSH ('testbed.generator'), or take this workload out"
             )
         return self.programs
 

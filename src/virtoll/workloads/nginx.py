@@ -69,10 +69,7 @@ class Nginx(Workload[NginxParameters]):
         bench.require_sources()
         link = bench.network.sources[0]
         folder = f"{bench.data.path}/virtoll-nginx"
-        with (
-            web_server(bench.guest, folder, link.guest_address, parameters),
-            peer_end(bench, parameters) as client,
-        ):
+        with web_server(bench.guest, folder, link.guest_address, parameters), peer_end(bench, parameters) as client:
             http_load(client.agent, link, parameters, _WARM_REQUESTS, client.cpu)
             with bench.timekeeper.measuring():
                 answer = http_load(client.agent, link, parameters, parameters.requests, client.cpu)

@@ -166,16 +166,20 @@ def compare(width: int, height: int, sums: Sequence[int]) -> str:
     """
     means = [colour_sum * _FIELDS**2 / (width * height) for colour_sum in sums]
     fields = [tuple(means[start : start + 3]) for start in range(0, len(means), 3)]
-    apart = [
-        max(abs(mean - scenes) for mean, scenes in zip(field, scene, strict=True))
-        for field, scene in zip(fields, SCENE_COLOURS, strict=True)
-    ]
+    apart = [_distance(field, scene) for field, scene in zip(fields, SCENE_COLOURS, strict=True)]
     if max(apart) <= _TOLERANCE:
         return _RIGHT
     worst = apart.index(max(apart))
     line, column = divmod(worst, _FIELDS)
-    shown, scenes = (" ".join(f"{part:.0f}" for part in colour) for colour in (fields[worst], SCENE_COLOURS[worst]))
-    return f"field {line + 1},{column + 1} is {shown}, not {scenes}"
+    return f"field {line + 1},{column + 1} is {_colour(fields[worst])}, not {_colour(SCENE_COLOURS[worst])}"
+
+
+def _distance(field: Sequence[float], scene: Sequence[float]) -> float:
+    return max(abs(mean - colour) for mean, colour in zip(field, scene, strict=True))
+
+
+def _colour(parts: Sequence[float]) -> str:
+    return " ".join(f"{part:.0f}" for part in parts)
 
 
 def parse(complaints: str) -> Figures:

@@ -29,7 +29,7 @@ def routing(bench: Bench, shape: FrameShape) -> Iterator[None]:
     if request is not None:
         if bench.network.attachment == "routed":
             raise GuestCannot(
-                "its links are routed, by IPv4 without tags: use ip_version 4 and vlan 0, or attachment bridge",
+                "its links are routed, by IPv4 without tags: use ip_version 4 and vlan 0, or attachment bridge"
             )
         _set(bench, request)
     try:

@@ -62,9 +62,7 @@ def routing_table(bench: Bench, table: Table | None, shape: FrameShape) -> Itera
         yield None
         return
     if bench.network.attachment == "routed":
-        raise GuestCannot(
-            "its links are routed, and their routers know no table: use routes 0, or attachment bridge",
-        )
+        raise GuestCannot("its links are routed, and their routers know no table: use routes 0, or attachment bridge")
     loaded = _load(bench, table, bench.network.sink.ends(4, tagged=shape.tagged).peer)
     try:
         yield loaded

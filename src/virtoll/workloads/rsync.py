@@ -146,13 +146,10 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         """Files in memory, of which a machine's /tmp is at most half, or on a disk."""
         files, size = self.sizes()
         taken = size + files * 4096
-        on_disk, peer_on_disk = (where == "disk" for where in (self.parameters.files, self.parameters.peer_files))
-        return replace(
-            super().needs(),
-            memory_bytes=_PROGRAM_BYTES if on_disk else 2 * taken + _PROGRAM_BYTES,
-            data_bytes=taken if on_disk else 0,
-            peer_data_bytes=taken if peer_on_disk else 0,
-        )
+        needs = replace(super().needs(), peer_data_bytes=taken if self.parameters.peer_files == "disk" else 0)
+        if self.parameters.files == "disk":
+            return replace(needs, memory_bytes=_PROGRAM_BYTES, data_bytes=taken)
+        return replace(needs, memory_bytes=2 * taken + _PROGRAM_BYTES, data_bytes=0)
 
     def native_seconds(self) -> float:
         """About how long it takes on a bare host, in seconds: for estimates and deadlines only."""
@@ -171,7 +168,7 @@ class _Rsync(NetworkWorkload[Rsync_co]):
         if maker is None:
             raise GuestCannot(
                 "its files are made by the network peer, which is on another host, where the image is not; reach it "
-                "by SSH ('testbed.generator'), or take this workload out",
+                "by SSH ('testbed.generator'), or take this workload out"
             )
         folder = self.make(maker)
         with self._home_of_peer(bench) as home, far_end(bench, parameters) as end:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from virtoll.agent.client import Caller, TrafficAgents
 from virtoll.agent.operations.session import ClocksRequest
@@ -27,6 +28,7 @@ from virtoll.errors import GuestError
 from virtoll.runfolder.traffic_records import Cpu, GeneratorClock, SendReply, Sink, SourceCounts, TrafficReply
 
 _LEAD_SECONDS = 0.2  # by then each of several generators must have read its request
+Part = TypeVar("Part")
 _NOTHING = SourceTotals(intended_frames=0, offered_frames=0, unsent_frames=0)
 
 
@@ -96,15 +98,10 @@ def _counters(ends: TrafficAgents, request: Traffic) -> list[_Counter]:
 def _joined(sent: SendReply, received: SinkFinishReply) -> TrafficReply:
     """The halves as one agent would have answered."""
     cpu = with_generators(received.cpu, sent.cpu).replace(
-        processors=sent.cpu.processors,
-        idle=sent.cpu.idle,
-        sink_processors=received.cpu.processors,
+        processors=sent.cpu.processors, idle=sent.cpu.idle, sink_processors=received.cpu.processors
     )
     return TrafficReply.from_record(
-        sent,
-        sink=received.sink,
-        interfaces=(*(sent.interfaces or ()), *received.interfaces),
-        cpu=cpu,
+        sent, sink=received.sink, interfaces=(*(sent.interfaces or ()), *received.interfaces), cpu=cpu
     )
 
 
@@ -154,14 +151,13 @@ def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) 
     """The parts as one agent would have answered, sources in order; ``GuestError`` where their back ends differ."""
     sent = [part for part, _ in parts]
     _refuse_unlike("the generators send by", "backend", [part.backend for part in sent])
-    sources = {
-        request.number or 0: source
-        for part, requested in parts
-        for source, request in zip(part.sources, requested, strict=True)
-    }
+    sources = []
+    for part, requested in parts:
+        for source, request in zip(part.sources, requested, strict=True):
+            sources.append(source.replace(source=request.number or 0))
     return SendReply.from_record(
         sent[0],
-        sources=tuple(sources[number].replace(source=number) for number in sorted(sources)),
+        sources=tuple(sorted(sources, key=lambda source: source.source)),
         interfaces=tuple(change for part in sent for change in part.interfaces or ()),
         cpu=generators_cpu([part.cpu for part in sent]),
     )
@@ -170,9 +166,9 @@ def _of_several_generators(parts: Sequence[tuple[SendReply, Sequence[Source]]]) 
 def generators_cpu(parts: Sequence[Cpu]) -> Cpu:
     """The CPU times of those that send, summed where all know them; their cores are not one machine's."""
     return Cpu(
-        generator_user_ns=_sum([part.generator_user_ns for part in parts]),
-        generator_system_ns=_sum([part.generator_system_ns for part in parts]),
-        generator_cpu_ns=_sum([part.generator_cpu_ns for part in parts]),
+        generator_user_ns=_sum(parts, lambda part: part.generator_user_ns),
+        generator_system_ns=_sum(parts, lambda part: part.generator_system_ns),
+        generator_cpu_ns=_sum(parts, lambda part: part.generator_cpu_ns),
         generator_cores=tuple(None for part in parts for _ in part.generator_cores or (None,)),
     )
 
@@ -199,22 +195,25 @@ def _of_several_sinks(parts: Sequence[SinkFinishReply], counters: Sequence[_Coun
     ]
     joined = Sink.from_record(
         sinks[0],
-        per_source=tuple(sorted(per_source, key=lambda source: source.source or 0)),
+        per_source=tuple(sorted(per_source, key=lambda source: source.source)),
         foreign_frames=sum(sink.foreign_frames for sink in sinks),
         late_trial_frames=sum(sink.late_trial_frames for sink in sinks),
-        kernel_dropped_frames=_sum([sink.kernel_dropped_frames for sink in sinks]),
-        seen_frames=_sum([sink.seen_frames for sink in sinks]),
-        forged_frames=_sum([sink.forged_frames for sink in sinks]),
+        kernel_dropped_frames=_sum(sinks, lambda sink: sink.kernel_dropped_frames),
+        seen_frames=_sum(sinks, lambda sink: sink.seen_frames),
+        forged_frames=_sum(sinks, lambda sink: sink.forged_frames),
         drained=all(sink.drained for sink in sinks),
     )
-    cpu = Cpu(
-        sink_user_ns=_sum([part.cpu.sink_user_ns for part in parts]),
-        sink_system_ns=_sum([part.cpu.sink_system_ns for part in parts]),
-        sink_cpu_ns=_sum([part.cpu.sink_cpu_ns for part in parts]),
-        sink_waited_ns=_sum([part.cpu.sink_waited_ns for part in parts]),
-    )
     interfaces = tuple(change for part in parts for change in part.interfaces)
-    return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=cpu)
+    return SinkFinishReply(sink=joined, interfaces=interfaces, cpu=_sinks_cpu([part.cpu for part in parts]))
+
+
+def _sinks_cpu(parts: Sequence[Cpu]) -> Cpu:
+    return Cpu(
+        sink_user_ns=_sum(parts, lambda part: part.sink_user_ns),
+        sink_system_ns=_sum(parts, lambda part: part.sink_system_ns),
+        sink_cpu_ns=_sum(parts, lambda part: part.sink_cpu_ns),
+        sink_waited_ns=_sum(parts, lambda part: part.sink_waited_ns),
+    )
 
 
 def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
@@ -223,6 +222,7 @@ def _refuse_unlike(who: str, key: str, backends: Sequence[str | None]) -> None:
         raise GuestError(f"{who} {' and '.join(different)}; set '{key}' to what all of them have")
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+def _sum(parts: Sequence[Part], count_of: Callable[[Part], int | None]) -> int | None:
+    """Of what all know; None otherwise."""
+    known = [count for count in map(count_of, parts) if count is not None]
+    return sum(known) if len(known) == len(parts) else None

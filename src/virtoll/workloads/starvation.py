@@ -26,15 +26,40 @@ class _Thread:
     waited_ns: int
 
 
-def retaken(measure: Callable[[], Point]) -> Point:
-    """A point during which generator and sink had their CPUs; if they never had, the last of four."""
+class Starved(Exception):
+    """A point that is to be measured again: its generator or sink had their CPU for this share of its time."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(share)
+        self.share = share
+
+
+RequireCpu = Callable[[Point], None]
+"""Raises `Starved` for a point that is to be measured again, which ends what observes it without a record."""
+
+
+def retaken(measure: Callable[[RequireCpu], Point]) -> Point:
+    """A point during which generator and sink had their CPUs; if they never had, the last of four.
+
+    ``measure`` gives its point to what it is called with, before it ends what observes it.
+    """
     discarded: list[float] = []
-    while True:
-        point = measure()
-        share = cpu_share(point)
-        if share is None or share >= LEAST_CPU_SHARE or len(discarded) == MOST_RETAKES:
-            return point.replace(discarded_cpu_shares=tuple(discarded))
-        discarded.append(round(share, 4))
+    while len(discarded) < MOST_RETAKES:
+        try:
+            return measure(_require_cpu).replace(discarded_cpu_shares=tuple(discarded))
+        except Starved as starved_point:
+            discarded.append(round(starved_point.share, 4))
+    return measure(_accept).replace(discarded_cpu_shares=tuple(discarded))
+
+
+def _require_cpu(point: Point) -> None:
+    share = cpu_share(point)
+    if share is not None and share < LEAST_CPU_SHARE:
+        raise Starved(share)
+
+
+def _accept(point: Point) -> None:
+    """The last measurement stands as it is."""
 
 
 def why_no_result(points: Sequence[Point]) -> str | None:

@@ -138,14 +138,14 @@ class Throughput(Workload[ThroughputParameters]):
             outcomes = search(parameters.goals(), loads, parameters.search_seconds, trial)
             searched = len(points)
             pdr = outcomes[1].conditional_throughput
-            delays = [] if pdr is None else [(share, share * pdr) for share in DELAY_SHARES]
-            points += [self._point(bench, rate, parameters.trial_seconds) for _, rate in delays]
+            shares = () if pdr is None else DELAY_SHARES
+            points += [self._point(bench, share * (pdr or 0), parameters.trial_seconds) for share in shares]
         result = {
             "figures": {outcome.goal.name: outcome.conditional_throughput for outcome in reversed(outcomes)},
             "ceiling_frames_per_second": ceiling,
             "queue_frames": parameters.queue_frames,
             "goals": [_goal_record(outcome, points) for outcome in outcomes],
-            "delays": [{"share_of_pdr": delay[0], "point": searched + n} for n, delay in enumerate(delays)],
+            "delays": [{"share_of_pdr": share, "point": point} for point, share in enumerate(shares, searched)],
         }
         return Measurement(result=result, points=points, problem=why_no_result(points))
 

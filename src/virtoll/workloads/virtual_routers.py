@@ -21,15 +21,8 @@ from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
 from virtoll.workloads.router import routing
-from virtoll.workloads.starvation import retaken, why_no_result
-from virtoll.workloads.sweep import (
-    Points,
-    SweepParameters,
-    first_point,
-    point_seconds,
-    sweep,
-    sweep_seconds,
-)
+from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
+from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
 from virtoll.workloads.traffic import TrafficStream, send
 
 
@@ -117,18 +110,20 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
             points = [point(total / parameters.routers)] if total else points_of(parameters, point)
         return Measurement(points=points, problem=why_no_result(points))
 
-    def _point(self, bench: Bench, stream: TrafficStream, rate: float | None) -> Point:
+    def _point(self, bench: Bench, stream: TrafficStream, rate: float | None, require_cpu: RequireCpu) -> Point:
         """One point, at a rate of each source or flat out."""
         parameters, tag = self.parameters, bench.next_tag()
         with bench.timekeeper.measuring():
-            return send(bench.peer, stream, parameters, tag, parameters.point_ns, rate, histograms=True)
+            point = send(bench.peer, stream, parameters, tag, parameters.point_ns, rate, histograms=True)
+            require_cpu(point)
+        return point
 
 
 def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
     """Guests that are reached by the same NIC would be measured against each other there and not in their host."""
     if len(benches) > 1 and any(link.trunk for bench in benches for link in bench.network.traffic):
         raise GuestCannot(
-            "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out",
+            "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -204,7 +205,7 @@ class ManagedContainer(Platform[Confined]):
 
 def _plain(name: str) -> str:
     """A guest's name as a machine may have it: letters, digits and hyphens."""
-    return "".join(character if character.isalnum() else "-" for character in name)
+    return re.sub(r"[\W_]", "-", name)
 
 
 @contextlib.contextmanager

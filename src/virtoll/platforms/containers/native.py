@@ -47,7 +47,7 @@ class Native(Platform[NativeParameters]):
     remote_hosts: ClassVar[bool] = True
     quota_by_cgroup: ClassVar[bool] = True
     lacks: ClassVar[Mapping[str, str]] = {
-        "network-stack": "two guests of it are one host, whose traffic with itself reaches no link",
+        "network-stack": "two guests of it are one host, whose traffic with itself reaches no link"
     }
 
     def probe(self, site: Site) -> Probe:
@@ -71,7 +71,8 @@ class Native(Platform[NativeParameters]):
         network = site.network
         for link in request.network.links:
             site.local_ports.host_port(link)
-        attachment = "bridge" if any(link.trunk for link in request.network.traffic) else "veth"
+        trunked = any(link.trunk for link in request.network.traffic)
+        attachment = "bridge" if trunked else "veth"
         cleanup = [lambda: network.remove(request.network)]
         # All guests' memory does not hold it, and its agent is pinned as it is. Without a limit there is no group.
         limits = replace(request.limits(memory=False), cpus=())

@@ -223,12 +223,7 @@ def write_bundle(folder: Path, configuration: dict[str, Any]) -> None:
 
 
 def oci_configuration(
-    site: Site,
-    argv: Sequence[str],
-    request: GuestRequest | None,
-    namespace: str | None = None,
-    *,
-    strict: bool,
+    site: Site, argv: Sequence[str], request: GuestRequest | None, namespace: str | None = None, *, strict: bool
 ) -> dict[str, Any]:
     """A bundle's ``config.json`` for ``argv`` in the image; limits only where the lab may make cgroups.
 
@@ -236,15 +231,20 @@ def oci_configuration(
     is confined.
     """
     network = {"type": "network", **({"path": namespace} if namespace else {})}
-    kinds = ("pid", "ipc", "uts", "mount", *(("cgroup",) if strict else ()))
+    kinds, capabilities = ["pid", "ipc", "uts", "mount"], list(OPEN)
+    masked, read_only, devices = [], [], {}
+    if strict:
+        kinds.append("cgroup")
+        capabilities = list(NEEDED)
+        masked, read_only, devices = list(MASKED), read_only_paths(), _NO_DEVICES
     linux: dict[str, Any] = {
         "namespaces": [network, *({"type": kind} for kind in kinds)],
-        "maskedPaths": list(MASKED) if strict else [],
-        "readonlyPaths": read_only_paths() if strict else [],
+        "maskedPaths": masked,
+        "readonlyPaths": read_only,
     }
     if site.this_machine.cgroup is not None:
         linux["cgroupsPath"] = f"/{site.this_machine.cgroup}/{request.file_name if request else 'probe'}"
-        linux["resources"] = {**(_limits(request) if request else {}), **(_NO_DEVICES if strict else {})}
+        linux["resources"] = (_limits(request) if request else {}) | devices
     return {
         "ociVersion": "1.0.2",
         "hostname": "guest",
@@ -256,17 +256,13 @@ def oci_configuration(
             "env": ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"],
             "args": list(argv),
             "noNewPrivileges": strict,
-            "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), _capabilities(strict)),
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), capabilities),
         },
         "mounts": _mounts(strict)
         + ([_CGROUP_MOUNT] if site.this_machine.cgroup is not None else [])
         + _data_mounts(request),
         "linux": linux,
     }
-
-
-def _capabilities(strict: bool) -> list[str]:
-    return list(NEEDED if strict else OPEN)
 
 
 def _mounts(strict: bool) -> list[dict[str, Any]]:

@@ -5,13 +5,12 @@ Main type: ``EsxiParameters``. It must not connect to anything.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
 from virtoll.experiment.describe import Words
-from virtoll.experiment.model import Switch
+from virtoll.experiment.model import Switch, refuse
 from virtoll.platforms.kernel_settings import KernelSettings
 
 HTTPS_PORT = 443
@@ -91,7 +90,7 @@ class EsxiParameters(KernelSettings):
     @classmethod
     def _is_reserved(cls, value: str, information: Any) -> str:
         if value == "high" and information.data.get("memory_reservation") != "full":
-            _refuse("latency_sensitivity high needs all memory reserved; add 'memory_reservation: full'")
+            refuse("latency_sensitivity high needs all memory reserved; add 'memory_reservation: full'")
         return value
 
     @model_validator(mode="after")
@@ -100,13 +99,13 @@ class EsxiParameters(KernelSettings):
             return self  # none named yet: what 'virtoll doctor' has
         for key in ("server", "password_from", "datastore"):
             if getattr(self, key) is None:
-                _refuse(f"'{key}' is needed; 'virtoll show platform esxi' has what it is")
+                refuse(f"'{key}' is needed; 'virtoll show platform esxi' has what it is")
         if bool(self.port_groups) == bool(self.uplinks):
-            _refuse("one of 'uplinks' (vmnics, one a link) and 'port_groups' is needed, and not both")
+            refuse("one of 'uplinks' (vmnics, one a link) and 'port_groups' is needed, and not both")
         if len(set(self.uplinks)) != len(self.uplinks):
-            _refuse("uplinks: each link has a vmnic of its own; one is named twice")
+            refuse("uplinks: each link has a vmnic of its own; one is named twice")
         if (self.serial == "call") != (self.callback is not None):
-            _refuse("'serial: call' and 'callback' (this machine's address, as the host sees it) go together")
+            refuse("'serial: call' and 'callback' (this machine's address, as the host sees it) go together")
         return self
 
     @property
@@ -118,8 +117,3 @@ class EsxiParameters(KernelSettings):
     def link_names(self) -> tuple[str, ...]:
         """The vmnic or the port group of each link, in order."""
         return self.uplinks or self.port_groups
-
-
-def _refuse(sentence: str) -> NoReturn:
-    kind = "combination"
-    raise PydanticCustomError(kind, "{sentence}", {"sentence": sentence})

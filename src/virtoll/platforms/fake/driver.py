@@ -20,7 +20,7 @@ from pydantic import Field
 
 from virtoll.agent.client import AgentModel, ChannelMark
 from virtoll.agent.operations.counters import CountersRequest
-from virtoll.agent.operations.jobs import RunReply, RunRequest
+from virtoll.agent.operations.jobs import MarkLink, RunReply, RunRequest
 from virtoll.agent.operations.network import InterfaceState, NetworkReply, NetworkRequest
 from virtoll.agent.operations.programs import (
     EndReply,
@@ -235,14 +235,10 @@ class FakeWorld:
         )
         if self.parameters.failure == "load-stands-still":
             samples = (samples[0].replace(cpu_ns=1_000_000), *samples[1:])
-        return EndReply(
-            status=0 if by_itself else None,
-            signal=None if by_itself else 15,
-            by_itself=by_itself,
-            killed=False,
-            output=b"the model's load ends\n" if by_itself else b"",
-            samples=samples,
-        )
+        reply = EndReply(status=None, signal=15, by_itself=False, killed=False, output=b"", samples=samples)
+        if by_itself:
+            return reply.replace(status=0, signal=None, by_itself=True, output=b"the model's load ends\n")
+        return reply
 
 
 @dataclass
@@ -289,8 +285,7 @@ class FakeAgent(AgentModel):
                 "unsupported", "the model's parameters say that it has no VLANs; set 'failure: none', or vlan 0"
             )
         self.world.wire.learn(request.interfaces)
-        named = (InterfaceState(name=f"eth{n}", mac=interface.mac) for n, interface in enumerate(request.interfaces))
-        return NetworkReply(interfaces=tuple(named))
+        return _named("eth", request)
 
     def _run(self, request: RunRequest) -> RunReply:
         world, model = self.world, self.world.parameters
@@ -309,21 +304,8 @@ class FakeAgent(AgentModel):
         start = world.now_ns
         end = start + request.pause_ns + duration
         world.now_ns = end + 1_000_000
-        marks = request.marks
-        loses_marks = model.failure == "loses-marks" and world.is_chosen
-        if not loses_marks:
-            self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
-        if marks is not None and not loses_marks:
-            for sequence, at in ((0, start), (1, end)):
-                arrival = at + int(LINK_DELAY_NS * (0.5 + world.noise.random()))
-                world.marks.append(
-                    Mark(
-                        identifier=marks.identifier,
-                        sequence=marks.first_sequence + sequence,
-                        received_realtime_ns=arrival,
-                        realtime_minus_monotonic_ns=0,
-                    )
-                )
+        if model.failure != "loses-marks" or not world.is_chosen:
+            self._leave_marks(request.marks, start, end)
         guest_ns = int((end - start) * (1 + model.clock_error))
         guest = GuestClock(
             start_monotonic_ns=start,
@@ -337,6 +319,27 @@ class FakeAgent(AgentModel):
         result, check = jobs.answer(request.job, request.parameters, int(duration * (1 + model.clock_error)))
         wrong = model.failure == "wrong-check" and world.is_chosen
         return RunReply(guest=guest, result=result, check="wrong" if wrong else check)
+
+    def _leave_marks(self, marks: MarkLink | None, start: int, end: int) -> None:
+        """Those of the channel, and where they are requested those that the timekeeper receives."""
+        self.channel_marks += (ChannelMark("start", start, start), ChannelMark("end", end, end))
+        if marks is None:
+            return
+        for sequence, at in enumerate((start, end)):
+            arrival = at + int(LINK_DELAY_NS * (0.5 + self.world.noise.random()))
+            self.world.marks.append(
+                Mark(
+                    identifier=marks.identifier,
+                    sequence=marks.first_sequence + sequence,
+                    received_realtime_ns=arrival,
+                    realtime_minus_monotonic_ns=0,
+                )
+            )
+
+
+def _named(prefix: str, request: NetworkRequest) -> NetworkReply:
+    interfaces = enumerate(request.interfaces)
+    return NetworkReply(interfaces=tuple(InterfaceState(f"{prefix}{n}", interface.mac) for n, interface in interfaces))
 
 
 @dataclass
@@ -352,10 +355,7 @@ class FakePeer(AgentModel):
         world = self.world
         match request:
             case NetworkRequest():
-                named = (
-                    InterfaceState(name=f"peer{n}", mac=interface.mac) for n, interface in enumerate(request.interfaces)
-                )
-                return NetworkReply(interfaces=tuple(named))
+                return _named("peer", request)
             case PathDelayRequest():
                 delays = (int(LINK_DELAY_NS * (1.5 + world.noise.random())) for _ in range(request.count))
                 return PathDelayReply(round_trip_ns=tuple(delays), lost=0)

@@ -24,13 +24,7 @@ from virtoll.platforms.host import Site
 from virtoll.runfolder.record import Record
 
 _NOWHERE = Path("/nonexistent")
-_NO_IMAGE = GuestImage(
-    name="none",
-    digest="none",
-    root=_NOWHERE,
-    agent=_NOWHERE,
-    agent_sha256="",
-)
+_NO_IMAGE = GuestImage(name="none", digest="none", root=_NOWHERE, agent=_NOWHERE, agent_sha256="")
 
 
 def _refuse() -> NoReturn:

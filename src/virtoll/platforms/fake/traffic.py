@@ -133,6 +133,8 @@ class FakeWire:
         return 1e9 / ((_FRAME_NANOSECONDS + _BYTE_NANOSECONDS * size) * self.cost * spread)
 
     def _arrived(self, number: int, offered: int, forwarded: int, now_ns: int, duration: int) -> SinkCounts:
+        began_ns = now_ns + LINK_DELAY_NS
+        received = (began_ns, began_ns + duration) if forwarded else (None, None)
         return SinkCounts(
             source=number,
             forwarded_frames=forwarded,
@@ -140,8 +142,8 @@ class FakeWire:
             reordered_frames=0,
             lost_frames=offered - forwarded + int(self.unbalanced),
             delay_ns=None,
-            first_received_monotonic_ns=now_ns + LINK_DELAY_NS if forwarded else None,
-            last_received_monotonic_ns=now_ns + LINK_DELAY_NS + duration if forwarded else None,
+            first_received_monotonic_ns=received[0],
+            last_received_monotonic_ns=received[1],
         )
 
     def _count(self, source: Source, sink: str, offered: int, forwarded: int) -> None:
@@ -183,6 +185,7 @@ def _delay(offered: int, most: float, forwarded: int) -> Distribution:
 
 
 def _source(number: int, intended: int, offered: int, now_ns: int, duration: int) -> SourceCounts:
+    sent = (now_ns, now_ns + duration) if offered else (None, None)
     return SourceCounts(
         source=number,
         intended_frames=intended,
@@ -190,8 +193,8 @@ def _source(number: int, intended: int, offered: int, now_ns: int, duration: int
         unsent_frames=intended - offered,
         start_monotonic_ns=now_ns,
         end_monotonic_ns=now_ns + duration,
-        first_sent_monotonic_ns=now_ns if offered else None,
-        last_sent_monotonic_ns=now_ns + duration if offered else None,
+        first_sent_monotonic_ns=sent[0],
+        last_sent_monotonic_ns=sent[1],
         late_ns_max=0,
         batch_frames=1,
     )

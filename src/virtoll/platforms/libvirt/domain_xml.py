@@ -10,12 +10,12 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 from xml.etree import ElementTree as ET
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
+from virtoll.experiment.model import refuse
 from virtoll.experiment.topology import Testbed
 from virtoll.lab.network import Link
 from virtoll.platforms.attachment import Attached
@@ -62,7 +62,7 @@ class LibvirtParameters(ClockSetting, Attached):
     @classmethod
     def _is_driven(cls, value: str) -> str:
         if value not in (EMBEDDED, SYSTEM, CONTAINERS, XEN, TEST):
-            _refuse(
+            refuse(
                 f"{value} is not driven; allowed: {EMBEDDED} (this machine, no daemon), {SYSTEM} (a daemon of the "
                 f"lab's own, or that of the platform's 'host'), {CONTAINERS} (a daemon of the lab's own), {XEN} (that "
                 f"of the platform's 'host') and {TEST} (no guests); VirtualBox and ESXi have their own platforms"
@@ -73,14 +73,14 @@ class LibvirtParameters(ClockSetting, Attached):
     def _goes_together(self) -> LibvirtParameters:
         qemus = {"domain_type", "nic", "channel"} & self.model_fields_set
         if not self.emulated and qemus:
-            _refuse(f"'{min(qemus)}' is of machines under QEMU, and {self.uri} has none; leave it out")
+            refuse(f"'{min(qemus)}' is of machines under QEMU, and {self.uri} has none; leave it out")
         kinds = {CONTAINERS: (), XEN: tuple(_XEN_KINDS), TEST: ()}.get(self.uri, ("q35", "pc", "virt"))
         if self.machine is not None and self.machine not in kinds:
-            _refuse(f"machine {self.machine} is not one of {self.uri}'s: {', '.join(kinds) or 'leave it out'}")
+            refuse(f"machine {self.machine} is not one of {self.uri}'s: {', '.join(kinds) or 'leave it out'}")
         if self.channel == "serial" and (self.machine or _MACHINES.get(platform.machine())) == "virt":
-            _refuse("machine virt has one serial port, which is the console; leave 'channel' out")
+            refuse("machine virt has one serial port, which is the console; leave 'channel' out")
         if self.container and self.clocksource is not None:
-            _refuse("clocksource is of guests with a kernel of their own, and a container has the host's; leave it out")
+            refuse("clocksource is of guests with a kernel of their own, and a container has the host's; leave it out")
         return self
 
     @property
@@ -108,11 +108,6 @@ class LibvirtParameters(ClockSetting, Attached):
         if self.attachment != "bridge":
             return "attachment", f"{self.attachment} is not how libvirt makes its interfaces here; allowed: bridge"
         return super().conflict(testbed)
-
-
-def _refuse(sentence: str) -> NoReturn:
-    kind = "combination"
-    raise PydanticCustomError(kind, "{sentence}", {"sentence": sentence})
 
 
 @dataclass(frozen=True)

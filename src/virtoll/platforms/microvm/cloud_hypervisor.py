@@ -49,12 +49,13 @@ class CloudHypervisor(MicroVm):
 
     def configure(self, api: SocketApi, request: GuestRequest, image: GuestImage, disk: Path | None) -> None:
         """One request creates the whole machine."""
+        initramfs = image.initramfs if disk is None else image.disk_initramfs
         machine: dict[str, Any] = {
             "cpus": {"boot_vcpus": request.vcpus, "max_vcpus": request.vcpus},
             "memory": {"size": request.memory_bytes},
             "payload": {
                 "kernel": str(image.kernel.vmlinux or image.kernel.vmlinuz),
-                "initramfs": str(image.initramfs if disk is None else image.disk_initramfs),
+                "initramfs": str(initramfs),
                 "cmdline": kernel_arguments(self.parameters, _CONSOLES.get(platform.machine(), "ttyS0"), disk),
             },
             "net": [

@@ -183,17 +183,12 @@ class MicroVm(Platform[MicroVmParameters]):
         group = quota_group(host, request)
         spawned = time.monotonic_ns()
         with output.open("wb") as stream:
-            pipe, descriptor = subprocess.PIPE, stream.fileno()
+            descriptor = stream.fileno()
+            ends = (subprocess.PIPE, subprocess.PIPE) if self.speaks_on_stdio else (subprocess.DEVNULL, descriptor)
             process = host.spawn(
                 self.command(socket, folder),
                 f"guest {request.name}",
-                ProcessOptions(
-                    cpus=request.cpus,
-                    group=group,
-                    stdin=pipe if self.speaks_on_stdio else subprocess.DEVNULL,
-                    stdout=pipe if self.speaks_on_stdio else descriptor,
-                    stderr=descriptor,
-                ),
+                ProcessOptions(cpus=request.cpus, group=group, stdin=ends[0], stdout=ends[1], stderr=descriptor),
             )
         api = SocketApi(socket, request.name, self.api_prefix)
         try:

@@ -9,13 +9,12 @@ import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
 from virtoll.experiment.describe import DefaultWords
-from virtoll.experiment.model import Switch
+from virtoll.experiment.model import Switch, refuse
 from virtoll.image.kernel import HANDED_IN_NICS
 from virtoll.lab.attachments import Port
 from virtoll.lab.network import Link
@@ -87,11 +86,11 @@ class QemuParameters(KernelSettings, AttachedMachine):
         machine = information.data.get("machine")
         if machine == "microvm" and value not in ("virtio-net", "none", "virtio-blk", "virtio-serial"):
             why = "has one serial port" if value == "serial" else "has no PCI bus"
-            _refuse(f"machine microvm {why}; allowed there: virtio-net, virtio-blk, virtio-serial")
+            refuse(f"machine microvm {why}; allowed there: virtio-net, virtio-blk, virtio-serial")
         if machine == "virt" and value == "ide":
-            _refuse("machine virt has no IDE controller; allowed there: none, virtio-blk, nvme")
+            refuse("machine virt has no IDE controller; allowed there: none, virtio-blk, nvme")
         if machine == "virt" and value == "serial":
-            _refuse("machine virt has one serial port, which is the console; allowed there: virtio-serial")
+            refuse("machine virt has one serial port, which is the console; allowed there: virtio-serial")
         return value
 
     @field_validator("vhost", "queues")
@@ -99,16 +98,16 @@ class QemuParameters(KernelSettings, AttachedMachine):
     def _is_virtio(cls, value: str | int, information: ValidationInfo) -> str | int:
         name = str(information.field_name)
         if value != cls.model_fields[name].default and information.data.get("nic", "virtio-net") != "virtio-net":
-            _refuse(f"{name} is for nic: virtio-net alone; leave it out")
+            refuse(f"{name} is for nic: virtio-net alone; leave it out")
         return value
 
     @field_validator("queues")
     @classmethod
     def _is_in_a_bridge(cls, value: int, information: ValidationInfo) -> int:
         if value > 1 and information.data.get("attachment", "bridge") != "bridge":
-            _refuse("several queues go with attachment: bridge alone; leave one of them out")
+            refuse("several queues go with attachment: bridge alone; leave one of them out")
         if value > 1 and information.data.get("machine") == "microvm":
-            _refuse("a NIC of machine microvm has one interrupt for all its queues; leave queues out")
+            refuse("a NIC of machine microvm has one interrupt for all its queues; leave queues out")
         return value
 
     @field_validator("cache", "root", "filesystem")
@@ -116,7 +115,7 @@ class QemuParameters(KernelSettings, AttachedMachine):
     def _has_a_disk(cls, value: str, information: ValidationInfo) -> str:
         name = str(information.field_name)
         if information.data.get("disk", "") == "none" and value != cls.model_fields[name].default:
-            _refuse(f"there is no disk; add 'disk: virtio-blk', or leave '{name}' out")
+            refuse(f"there is no disk; add 'disk: virtio-blk', or leave '{name}' out")
         return value
 
 
@@ -147,11 +146,6 @@ def with_disk(parameters: QemuParameters) -> QemuParameters:
     if parameters.disk != "none":
         return parameters.model_copy(update={"root": "disk"})
     return parameters.model_copy(update={"disk": "virtio-blk", "root": "disk", "filesystem": "erofs"})
-
-
-def _refuse(sentence: str) -> NoReturn:
-    kind = "combination"
-    raise PydanticCustomError(kind, "{sentence}", {"sentence": sentence})
 
 
 @dataclass(frozen=True)
@@ -191,7 +185,7 @@ def machine_command(
     parameters: QemuParameters, request: GuestRequest, boot: Boot, console: Path, ends: MachineEnds
 ) -> list[str]:
     """Everything that follows accelerator and CPU model, without NICs (``nic_arguments``)."""
-    return [
+    command = [
         "-machine",
         _MACHINE_ARGUMENTS.get(parameters.machine, parameters.machine),
         "-smp",
@@ -215,9 +209,12 @@ def machine_command(
         _socket("monitor", ends.monitor),
         "-mon",
         "chardev=monitor,mode=control",
-        *([] if ends.disk is None else _disk_arguments(parameters, ends)),
-        *([] if ends.data is None else _data_arguments(parameters, ends.data)),
     ]
+    if ends.disk is not None:
+        command += _disk_arguments(parameters, ends)
+    if ends.data is not None:
+        command += _data_arguments(parameters, ends.data)
+    return command
 
 
 def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
@@ -229,7 +226,9 @@ def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
     words.append("no_timer_check")
     words.append(f"virtoll.channel={channel}")
     words += kernel_words(parameters, data=data)
-    modules = [*(["ext4"] if data else []), *([HANDED_IN_NICS] if parameters.vfio else [])]
+    modules = ["ext4"] if data else []
+    if parameters.vfio:
+        modules.append(HANDED_IN_NICS)
     if parameters.disk != "none":
         controller = "ata_piix" if parameters.machine == "pc" else "ahci"
         driver = {"ide": [controller], "nvme": ["nvme"]}.get(parameters.disk, [])

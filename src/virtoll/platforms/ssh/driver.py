@@ -202,9 +202,7 @@ class SshGuestPlatform(Platform[SshParameters]):
             network = self._wired(host, request.network)
             complaints = undo.enter_context(tempfile.TemporaryFile())
             process = host.spawn(
-                [str(host.agent), *_AGENT],
-                f"guest {request.name}",
-                replace(PIPED, stderr=complaints.fileno()),
+                [str(host.agent), *_AGENT], f"guest {request.name}", replace(PIPED, stderr=complaints.fileno())
             )
             undo.callback(end_process, process)
             plain = connect_stdio(process, request.name)

@@ -231,10 +231,10 @@ class Xen(Platform[XenParameters]):
     ) -> dict[str, object]:
         """The domain's configuration, without its NICs."""
         parameters, image = self.parameters, site.image
-        paravirtual = parameters.nic == "netfront"
         kernel = image.kernel.vmlinuz if parameters.type == "hvm" else image.kernel.vmlinux or image.kernel.vmlinuz
         modules = self._modules(disks)
-        arguments = [*([] if paravirtual else ["xen_emul_unplug=never"]), *(_DISKS[disk][1] for disk in disks)]
+        arguments = [] if parameters.nic == "netfront" else ["xen_emul_unplug=never"]
+        arguments += (_DISKS[disk][1] for disk in disks)
         arguments += kernel_words(parameters, data=request.data_disk_path is not None)
         if modules:
             arguments.append(f"virtoll.modules={','.join(modules)}")
@@ -280,7 +280,9 @@ class Xen(Platform[XenParameters]):
         settings: dict[str, object] = {
             "vif": [self._vif(link, network) for link in links if network is not None and link.name not in devices]
         }
-        return settings | ({"pci": [f"{address},permissive=0" for address in devices.values()]} if devices else {})
+        if devices:
+            settings["pci"] = [f"{address},permissive=0" for address in devices.values()]
+        return settings
 
     def _vif(self, link: Link, network: Links) -> str:
         """A NIC in the link's bridge; a routed one is taken out of it again, because it has to be in one to be made."""

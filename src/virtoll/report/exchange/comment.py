@@ -5,7 +5,7 @@ No letter of a name is markup: pipes, HTML and mentions stand as they are.
 
 from collections.abc import Iterator, Sequence
 
-from virtoll.report.answer import PLACES, extent_line, notes, title_line
+from virtoll.report.answer import extent_line, notes, places_line, title_line
 from virtoll.report.exchange.values import Exchanged, one_line
 from virtoll.report.gate import GateView
 from virtoll.report.headline import caveat_line, host_line
@@ -29,13 +29,10 @@ def comment(exchanged: Exchanged) -> str:
             lines += [comment_row([row.task, "", others, "", ""]) for others in row.others]
     elif analysis.at_once.points:
         lines += ["", "Several guests at once were measured: the report has them."]
-    ends = [
-        PLACES if any(" to " in entry.place for row in rows for entry in row.platforms) else "",
-        caveat_line(analysis),
-        host_line(analysis),
-        extent_line(analysis),
-    ]
-    return "\n".join(lines + [part for line in ends if line for part in ("", comment_text(line))]) + "\n"
+    for line in (places_line(rows), caveat_line(analysis), host_line(analysis), extent_line(analysis)):
+        if line:
+            lines += ["", comment_text(line)]
+    return "\n".join(lines) + "\n"
 
 
 def _gate(gate: GateView) -> Iterator[str]:

@@ -12,7 +12,7 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.answer import damage_line
 from virtoll.report.exchange.values import Exchanged, one_line, values_of
-from virtoll.report.gate import CheckView, GateView
+from virtoll.report.gate import GateView
 from virtoll.report.headline import host_line
 from virtoll.system.printable import printable
 
@@ -33,14 +33,17 @@ class _Case:
 def junit(exchanged: Exchanged) -> str:
     """The whole document, of one suite."""
     manifest = exchanged.analysis.data.manifest
-    cases = list(
-        _checked(exchanged.gate, exchanged.skip_unknown) if exchanged.gate is not None else _measured(exchanged)
-    )
-    counts = {"tests": str(len(cases))}
-    counts |= {f"{kind}s": str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error")}
+    if exchanged.gate is None:
+        cases = list(_measured(exchanged))
+    else:
+        cases = list(_checked(exchanged.gate, exchanged.skip_unknown))
+    outcomes = [case.outcome for case in cases]
+    failures, errors, skipped = (str(outcomes.count(outcome)) for outcome in ("failure", "error", "skipped"))
+    counts = {"tests": str(len(cases)), "failures": failures, "errors": errors}
     root = ET.Element("testsuites", {"name": "virtoll", **counts})
-    suite = ET.SubElement(root, "testsuite", {"name": _name(exchanged), **counts})
-    suite.set("skipped", str(sum(case.outcome == "skipped" for case in cases)))
+    name = one_line(f"virtoll {manifest.experiment.get('name') or ''}".rstrip())
+    suite = ET.SubElement(root, "testsuite", {"name": name, **counts})
+    suite.set("skipped", skipped)
     suite.set("timestamp", units.timestamp(manifest.created_realtime_ns))
     properties = ET.SubElement(suite, "properties")
     for key, value in _properties(exchanged):
@@ -54,10 +57,6 @@ def junit(exchanged: Exchanged) -> str:
             ET.SubElement(element, "system-out").text = printable(case.text)
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _name(exchanged: Exchanged) -> str:
-    return one_line(f"virtoll {exchanged.analysis.data.manifest.experiment.get('name') or ''}".rstrip())
 
 
 def _properties(exchanged: Exchanged) -> Iterator[tuple[str, str]]:
@@ -81,11 +80,8 @@ def _checked(gate: GateView, skip_unknown: bool) -> Iterator[_Case]:
         name = f"{check.threshold} [{check.task}]"
         text = "\n".join((check.measured, *check.rest))
         outcome = {"good": "", "bad": "failure"}.get(check.kind, unknown)
-        yield _Case(check.platform, name, outcome, _message(check) if outcome else "", text)
-
-
-def _message(check: CheckView) -> str:
-    return "; ".join(filter(None, (check.outcome, check.value, *check.rest)))
+        message = words.with_semicolons(check.outcome, check.value, *check.rest) if outcome else ""
+        yield _Case(check.platform, name, outcome, message, text)
 
 
 def _measured(exchanged: Exchanged) -> Iterable[_Case]:

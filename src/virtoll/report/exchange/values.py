@@ -3,11 +3,11 @@
 Main types: `Exchanged`, all that a format takes, and `Value`. Must not: compute a statistic.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtoll.report.gate import GateView
+from virtoll.report.rows import grouped
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, why_missing
@@ -66,11 +66,10 @@ def values_of(analysis: Analysis) -> tuple[Value, ...]:
         for trial in analysis.data.manifest.plan.trials
         if trial.condition is None and trial.scale is None
     }
-    words = {task: f"{task.workload} {task.size}".rstrip() for task in analysis.tasks}
-    alike = Counter((name, task.metric.name) for task, name in words.items())
-    named = {
-        task: f"{name} {task.parameters}" if alike[name, task.metric.name] > 1 else name for task, name in words.items()
-    }
+    named = {}
+    for alike in grouped(analysis.tasks, lambda task: (_name(task), task.metric.name)).values():
+        for task in alike:
+            named[task] = f"{_name(task)} {task.parameters}" if len(alike) > 1 else _name(task)
     reasons = _reasons(analysis)
     return tuple(
         _value(analysis, platform, task, named[task], reasons.get((platform, task.workload, task.parameters), ""))
@@ -78,6 +77,10 @@ def values_of(analysis: Analysis) -> tuple[Value, ...]:
         for task in analysis.tasks
         if (platform, task.workload, task.parameters) in planned
     )
+
+
+def _name(task: Task) -> str:
+    return f"{task.workload} {task.size}".rstrip()
 
 
 def results_of(analysis: Analysis) -> tuple[tuple[Value, CellSummary], ...]:

@@ -82,21 +82,20 @@ def grouped_bars(
     reference: float | None = None,
 ) -> Specification:
     """The whole figure: a panel for each title. `upright`: its axis' title; `reference`: a line through all."""
-    columns = 1 if len(by_title) == 1 else 2
+    columns = min(len(by_title), 2)
     platforms = platforms_of(analysis, (bar for bars in by_title.values() for bar in bars))
     labels, title = text_width("00000", SIZES[width].text) + 8, 1.5 * pixels(SIZES[width].text)
     each = _left(analysis, platforms, panel_width(width, columns, title, each=labels), width, least=labels)
     size = (panel_width(width, columns, title, each=each), round(pixels(_PANEL_POINTS), 1))
-    drawn = [
-        _panel(analysis, bars, _Places(platforms, list(dict.fromkeys(bar.kind for bar in bars))), width, size)
-        | {"title": title}
-        for title, bars in by_title.items()
-    ]
-    for place, panel in enumerate(drawn):
+    drawn = []
+    for place, (panel_title, bars) in enumerate(by_title.items()):
+        places = _Places(platforms, list(dict.fromkeys(bar.kind for bar in bars)))
+        panel = _panel(analysis, bars, places, width, size) | {"title": panel_title}
         if reference is not None:
             panel["layer"].insert(0, rule_through("y", reference, paint=MUTED))
         if place % columns == 0:
             panel["encoding"]["y"]["axis"]["title"] = upright
+        drawn.append(panel)
     below = legends.legend(width, legends.of_caveats(analysis, platforms), title + each, most=2)
     return figure([panels(drawn, columns), *below])
 

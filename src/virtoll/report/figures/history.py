@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from virtoll import units
@@ -17,6 +18,7 @@ from virtoll.report.figures.lines import axis, labels_room, where_room
 from virtoll.report.figures.marks import SAID, figure, layer, number, panel_width, rule_through
 from virtoll.report.figures.style import INK, MUTED, Specification, Width, platform_styles
 from virtoll.report.history import moment
+from virtoll.report.rows import grouped
 from virtoll.stats.history import History, Kind, Series
 
 _HEIGHT: Final = 74.0  # of a panel, in pixels
@@ -33,15 +35,10 @@ def draw(history: History, shown: Sequence[Series], width: Width) -> Specificati
     platforms = [*listed, *sorted(there - set(listed))]
     left = labels_room(width) + 22
     across = panel_width(width, 1, left)
-    parts = [
-        _panel(
-            history,
-            [series for series in shown if series.of.platform == platform],
-            across,
-            last=platform == platforms[-1],
-        )
-        for platform in platforms
-    ]
+    by_platform = grouped(shown, lambda series: series.of.platform)
+    *above, last = platforms
+    parts = [_panel(history, by_platform[platform], across, last=False) for platform in above]
+    parts.append(_panel(history, by_platform[last], across, last=True))
     entries = [
         legends.Entry("share of the baseline", shape=markers.shape("o"), fill=INK, stroke=INK, points=3.5),
         legends.Entry("own value", shape=markers.shape("o"), fill=MUTED, stroke=MUTED, points=2.5),
@@ -56,25 +53,21 @@ def _panel(history: History, shown: Sequence[Series], across: float, *, last: bo
     """One platform's; values that are the share's are in its colour."""
     styles = platform_styles([series.of.platform for series in history.series])
     paint = styles[shown[0].of.platform].paint
-    data = [point for series in shown for point in _points(history, series)]
-    levels = [level for series in shown for level in _levels(series)]
-    low, high = _limits([point["value"] for point in data])
+    points = grouped((point for series in shown for point in _points(history, series)), itemgetter("kind"))
+    levels = grouped((level for series in shown for level in _levels(series)), itemgetter("kind"))
+    limits = _limits([point["value"] for of_kind in points.values() for point in of_kind])
     x = {"field": "run", **_runs_axis(history, across, named=last)}
-    y = {"field": "value", **axis((low, high), "%")}
-    level = {"x": x, "x2": {"field": "until"}, "y": {"field": "level", **axis((low, high), "%")}}
+    y = {"field": "value", **axis(limits, "%")}
+    level = {"x": x, "x2": {"field": "until"}, "y": {"field": "level", **axis(limits, "%")}}
     drawn = [rule_through("y", 100, (1, 3), MUTED)]
-    drawn += [
-        rule_through("x", change.after + 0.5, (1, 0) if series.of.kind is Kind.SHARE else _DASH, MUTED)
-        for series in shown
-        for change in series.changes or ()
-    ]
-    for kind, colour, points in ((Kind.OWN, MUTED, 2.5), (Kind.SHARE, paint, 3.5)):
-        values = {"data": {"values": [point for point in data if point["kind"] == kind]}}
-        steps = {"data": {"values": [step for step in levels if step["kind"] == kind]}}
-        mark = {"type": "point", "shape": "circle", "size": markers.area(points), "strokeWidth": 0, "fill": colour}
-        thick = 2.0 if kind is Kind.SHARE else 1.0
-        drawn.append(steps | layer({"type": "rule", "strokeWidth": thick, "stroke": colour}, level))
-        drawn.append(values | layer(mark, {"x": x, "y": y, "tooltip": SAID}))
+    for series in shown:
+        dash = (1, 0) if series.of.kind is Kind.SHARE else _DASH
+        drawn += [rule_through("x", change.after + 0.5, dash, MUTED) for change in series.changes or ()]
+    for kind, colour, size, thick in ((Kind.OWN, MUTED, 2.5, 1.0), (Kind.SHARE, paint, 3.5, 2.0)):
+        line = {"type": "rule", "strokeWidth": thick, "stroke": colour}
+        mark = {"type": "point", "shape": "circle", "size": markers.area(size), "strokeWidth": 0, "fill": colour}
+        drawn.append({"data": {"values": levels.get(kind, [])}} | layer(line, level))
+        drawn.append({"data": {"values": points.get(kind, [])}} | layer(mark, {"x": x, "y": y, "tooltip": SAID}))
     return {"title": shown[0].of.platform, "width": across, "height": _HEIGHT, "layer": drawn}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from virtoll.report import words
 from virtoll.report.figures import caveats, markers
-from virtoll.report.figures.marks import layer, text_width
+from virtoll.report.figures.marks import layer, text_width, with_data
 from virtoll.report.figures.style import (
     INK,
     MUTED,
@@ -128,20 +128,13 @@ def legend(width: Width, entries: Sequence[Entry], left: float, most: int = 4) -
 
 
 def _datum(entry: Entry, x: float, y: float) -> dict[str, Any]:
-    made = {
-        "platform": entry.platform,
-        "label": entry.label,
-        "line": entry.line,
-        "dash": list(entry.dash) if entry.line else None,
-        "width": entry.width if entry.line else None,
-        "shape": entry.shape,
-        "half": entry.half,
-        "fill": entry.fill,
-        "stroke": entry.stroke,
-        "size": markers.area(entry.points) if entry.shape else None,
-        "x": round(x, 1),
-        "y": round(y, 1),
-    }
+    made: Specification = {"platform": entry.platform, "label": entry.label}
+    if entry.line:
+        made |= {"line": entry.line, "dash": list(entry.dash), "width": entry.width}
+    made |= {"shape": entry.shape, "half": entry.half, "fill": entry.fill, "stroke": entry.stroke}
+    if entry.shape:
+        made["size"] = markers.area(entry.points)
+    made |= {"x": round(x, 1), "y": round(y, 1)}
     return {key: value for key, value in made.items() if value is not None}
 
 
@@ -181,5 +174,4 @@ def _layers(values: Sequence[dict[str, Any]], size: float) -> list[Specification
             at(_HANDLE + 5) | {"text": {"field": "label"}},
         ),
     ]
-    fields = ("line", "shape", "half", "label")
-    return [part for part, field in zip(drawn, fields, strict=True) if any(field in value for value in values)]
+    return list(with_data(zip(("line", "shape", "half", "label"), drawn, strict=True), values))

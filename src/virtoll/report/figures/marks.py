@@ -3,7 +3,7 @@
 A datum's fields are those of `base`. Positions are given by the caller: `x` and `y` are channels of Vega-Lite.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from virtoll.report.figures import markers
@@ -50,6 +50,16 @@ def number(value: float) -> float:
 def flags(**fields: object) -> dict[str, bool]:
     """Those of a datum's fields that are true: it lacks the others."""
     return {name: True for name, value in fields.items() if value}
+
+
+def with_data(
+    layers: Iterable[tuple[str, Specification]], data: Iterable[Mapping[str, Any]]
+) -> Iterator[Specification]:
+    """The layers whose field any datum has."""
+    fields = set().union(*data)
+    for field, drawn in layers:
+        if field in fields:
+            yield drawn
 
 
 def layer(mark: Specification, encoding: Specification, where: str | None = None) -> Specification:

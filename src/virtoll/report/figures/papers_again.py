@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from virtoll import units
 from virtoll.claims.paper_figures import MBIT, Mark, Printed, placed_text
+from virtoll.report import words
 from virtoll.report.figures import legends, markers
 from virtoll.report.figures.caveats import SIGN
 from virtoll.report.figures.lines import axis
@@ -32,10 +33,12 @@ from virtoll.report.figures.marks import (
     panel_width,
     panels,
     rule_through,
+    with_data,
 )
 from virtoll.report.figures.style import INK, MUTED, PAPER, PlatformStyle, Specification, Width, platform_styles
 from virtoll.report.paper_figures import PanelData, PartData, axis_words, data_of, panels_of, said_mark, said_printed
 from virtoll.report.reproduction_runs import Reproduction
+from virtoll.report.rows import grouped
 from virtoll.stats.compared import Scalar
 
 _LEFT: Final = 52.0  # pixels left of a panel: the numbers of its axis, and the first one's title
@@ -88,17 +91,14 @@ def draw(parts: Sequence[PartData], platforms: Sequence[str], width: Width) -> S
     styles, drawn, entries = platform_styles(platforms), [], dict[str, legends.Entry]()
     for data in parts:
         panel_data = panels_of(data)
-        lines = data.form == "lines" and all(
-            isinstance(mark.x, int | float) for panel in panel_data for mark in panel.marks
-        )
+        lines = data.form == "lines" and all(isinstance(mark.x, int | float) for _, mark in data.marks)
         look = _Look(data, styles, _scale(data, panel_data))
         if len(parts) > 1:
             drawn += _side_by_side(look, panel_data, _room(width, _MOST_COLUMNS))
         else:
             drawn = [(_line_panels if lines else _bar_panels)(look, panel_data, width)]
-        entries |= {
-            entry.label: entry for entry in _entries(look, panel_data, lines=lines) if entry.label not in entries
-        }
+        for entry in _entries(look, panel_data, lines=lines):
+            entries.setdefault(entry.label, entry)
     whole = panels(drawn, _MOST_COLUMNS) if len(parts) > 1 else drawn[0]
     return figure([whole, *legends.legend(width, list(entries.values()), _LEFT)])
 
@@ -106,10 +106,8 @@ def draw(parts: Sequence[PartData], platforms: Sequence[str], width: Width) -> S
 def _side_by_side(look: _Look, panel_data: Sequence[PanelData], room: float) -> list[Specification]:
     """The panels of one part among others: what it shows is in each title."""
     name = f"({look.data.part.name}) " if look.data.part.name else ""
-    titled = [
-        replace(panel, title=", ".join(filter(None, (f"{name}{look.data.part.shows}", panel.title))))
-        for panel in panel_data
-    ]
+    shows = f"{name}{look.data.part.shows}"
+    titled = [replace(panel, title=words.with_commas(shows, panel.title)) for panel in panel_data]
     return _bars_in(look, titled, room)
 
 
@@ -130,8 +128,9 @@ def _bar_panels(look: _Look, panel_data: Sequence[PanelData], width: Width) -> S
         len(_groups(look, panel)) * (len(bars) + _GAP)
         for panel, bars in zip(panel_data, _slots(look, panel_data), strict=True)
     )
-    fitting = (count for count in (3, 2) if len(panel_data) >= count and _room(width, count) >= across * _LEAST_BAR)
-    columns = next(fitting, 1)
+    columns = min(len(panel_data), _MOST_COLUMNS)
+    while columns > 1 and _room(width, columns) < across * _LEAST_BAR:
+        columns -= 1
     return panels(_bars_in(look, panel_data, _room(width, columns)), columns)
 
 
@@ -142,7 +141,7 @@ def _bars_in(look: _Look, panel_data: Sequence[PanelData], room: float) -> list[
         places = _groups(look, panel)
         most = max(1, int(room / _LEAST_BAR / (len(bars) + _GAP)))
         for start in range(0, len(places), most):
-            title = ", ".join(filter(None, (panel.title, "continued" if start else "")))
+            title = words.with_commas(panel.title, "continued" if start else "")
             placed = _Placed(title, panel, tuple(places[start : start + most]), tuple(bars))
             drawn.append(_bar_panel(look, placed, room))
     return drawn
@@ -151,10 +150,11 @@ def _bars_in(look: _Look, panel_data: Sequence[PanelData], room: float) -> list[
 def _slots(look: _Look, panel_data: Sequence[PanelData]) -> list[list[str]]:
     """The bars of a group by name, of each panel: the platforms measured in any of them, and then the paper's."""
     measured = list(dict.fromkeys(mark.platform for panel in panel_data for mark in panel.marks))
-    return [
-        [*measured, *dict.fromkeys(_paper_key(then) for then in panel.printed if _is_placed(look, then))]
-        for panel in panel_data
-    ]
+    slots = []
+    for panel in panel_data:
+        printed = dict.fromkeys(_paper_key(then) for then in panel.printed if _is_placed(look, then))
+        slots.append([*measured, *printed])
+    return slots
 
 
 def _room(width: Width, columns: int) -> float:
@@ -194,12 +194,10 @@ def _groups(look: _Look, panel: PanelData) -> list[Scalar | None]:
     """What stands on the axis: the values of `x` in their order, or what was run."""
     if look.data.part.x is None:
         return list(dict.fromkeys(mark.task for mark in panel.marks))
-    places = [*(mark.x for mark in panel.marks), *(printed.x for printed in panel.printed if printed.x is not None)]
-    groups = list(dict.fromkeys(places))
-    return sorted(
-        groups,
-        key=lambda group: (isinstance(group, str), group if isinstance(group, int | float) else groups.index(group)),
-    )
+    groups = dict.fromkeys(mark.x for mark in panel.marks)
+    groups |= dict.fromkeys(printed.x for printed in panel.printed if printed.x is not None)
+    numbers = sorted(group for group in groups if isinstance(group, int | float))
+    return [*numbers, *(group for group in groups if not isinstance(group, int | float))]
 
 
 def _bar_panel(look: _Look, placed: _Placed, room: float) -> Specification:
@@ -207,7 +205,9 @@ def _bar_panel(look: _Look, placed: _Placed, room: float) -> Specification:
     bar = min(_MOST_BAR, room / whole)
     size = round(bar * 0.86, 1)
     centres = [place * placed.step + (len(placed.slots) - 1) / 2 for place in range(len(placed.groups))]
-    labels = [placed_text(group) if look.data.part.x else "" for group in placed.groups]
+    labels = [""] * len(placed.groups)
+    if look.data.part.x:
+        labels = list(map(placed_text, placed.groups))
     ends = (-(_GAP + 1) / 2, whole - (_GAP + 1) / 2)
     across = axis(ends, axis_words(look.data.part.x), ticks=centres, names=labels)
     across["axis"] |= {"grid": False, "ticks": False, "domain": False}
@@ -217,14 +217,8 @@ def _bar_panel(look: _Look, placed: _Placed, room: float) -> Specification:
         "width": round(bar * whole, 1),
         "height": _HEIGHT,
         "data": {"values": data},
-        "layer": [*look.reference(), *_shown(_bar_layers(look, across, size), data)],
+        "layer": [*look.reference(), *with_data(_bar_layers(look, across, size), data)],
     }
-
-
-def _shown(layers: Iterable[tuple[str, Specification]], data: Sequence[Mapping[str, Any]]) -> list[Specification]:
-    """The layers whose field any datum has."""
-    fields = {field for datum in data for field in datum}
-    return [part for field, part in layers if field in fields]
 
 
 def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tuple[str, Specification]]:
@@ -252,8 +246,10 @@ def _bar_data(look: _Look, placed: _Placed) -> Iterator[Specification]:
         if slot is not None:
             yield {"slot": slot, **_datum(look, mark)}
     for printed in placed.panel.printed:
+        if not _is_placed(look, printed):
+            continue
         for group in [printed.x] if by_x else placed.groups:
-            slot = placed.place(group, _paper_key(printed)) if _is_placed(look, printed) else None
+            slot = placed.place(group, _paper_key(printed))
             if slot is not None:
                 yield {"slot": slot, **_then(look, printed)}
 
@@ -290,19 +286,21 @@ def _line_panels(look: _Look, panel_data: Sequence[PanelData], width: Width) -> 
 
 
 def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
-    rates = look.data.part.over is not None
-    if rates:  # each panel has its own reach
-        look = replace(look, scale=_scale(look.data, [panel]))
     places = sorted({float(mark.x) for mark in panel.marks if isinstance(mark.x, int | float)})
-    across = axis((0, places[-1] * _HEADROOM), axis_words("offered")) if rates else _places(look, places)
-    diagonal = [_diagonal(look, across, min(places[-1], look.scale.end))] if rates else []
+    diagonal = []
+    if look.data.part.over is None:
+        across = _places(look, places)
+    else:  # each panel has its own reach
+        look = replace(look, scale=_scale(look.data, [panel]))
+        across = axis((0, places[-1] * _HEADROOM), axis_words("offered"))
+        diagonal.append(_diagonal(look, across, min(places[-1], look.scale.end)))
     data = list(_line_data(look, panel))
     return {
         "title": panel.title,
         "width": room,
         "height": _HEIGHT,
         "data": {"values": data},
-        "layer": [*look.reference(), *diagonal, *_shown(_line_layers(look, across), data)],
+        "layer": [*look.reference(), *diagonal, *with_data(_line_layers(look, across), data)],
     }
 
 
@@ -348,19 +346,20 @@ def _diagonal(look: _Look, across: Specification, end: float) -> Specification:
 
 def _line_data(look: _Look, panel: PanelData) -> Iterator[Specification]:
     """The values, a gap in a line where one is missing, and the paper's; of its platforms the last one is named."""
-    places = sorted({_across(mark) for mark in panel.marks}) if look.data.part.over is None else []
-    for platform in dict.fromkeys(mark.platform for mark in panel.marks):
-        by_place = {_across(mark): mark for mark in panel.marks if mark.platform == platform}
-        for place in sorted({*by_place, *places}):
+    shared: set[float] = set()
+    if look.data.part.over is None:
+        shared.update(map(_across, panel.marks))
+    for platform, marks in grouped(panel.marks, lambda mark: mark.platform).items():
+        by_place = {_across(mark): mark for mark in marks}
+        for place in sorted(shared.union(by_place)):
             mark = by_place.get(place)
             made = {"platform": platform, "value": None} if mark is None else _datum(look, mark)
             yield {"place": number(place), **made}
     printed = sorted((value for value in panel.printed if isinstance(value.x, int | float)), key=_across)
-    last = {value.platform: value.x for value in printed}
+    last = {value.platform: _across(value) for value in printed}
     for value in printed:
-        if isinstance(value.x, int | float):
-            named = flags(named=value.x == last[value.platform])
-            yield {"place": number(value.x), **_then(look, value), **named}
+        place = _across(value)
+        yield {"place": number(place), **_then(look, value), **flags(named=place == last[value.platform])}
 
 
 def _across(value: Mark | Printed) -> float:
@@ -385,14 +384,14 @@ def _entries(look: _Look, panel_data: Sequence[PanelData], *, lines: bool) -> li
 
 def caption(parts: Sequence[PartData]) -> str:
     """What to see."""
-    marks = [mark for data in parts for _, mark in data.marks]
-    blocks = sorted({mark.blocks for mark in marks})
-    number_of = f"n = {blocks[0]}" if len(blocks) == 1 else f"n = {blocks[0]} to {blocks[-1]}"
-    sentences = [f"After {parts[0].figure.title_words} of the paper; {number_of} blocks."]
+    of_runs = [of_run for data in parts for of_run in data.marks]
+    blocks = sorted(mark.blocks for _, mark in of_runs)
+    number_of = words.joined(f"{blocks[0]} blocks", f"{blocks[-1]} blocks")
+    sentences = [f"After {parts[0].figure.title_words} of the paper; n = {number_of}."]
     if any(data.part.over is not None for data in parts):
         sentences.append("Means with 95 % t intervals; below the dotted diagonal frames are lost.")
         sentences.append("What was offered flat out beyond the list of rates is left out.")
-    elif any(mark.low is not None for mark in marks):
+    elif any(mark.low is not None for _, mark in of_runs):
         sentences.append("Whiskers are 95 % intervals, each of its comparison alone.")
     if any(data.part.share for data in parts):
         sentences.append("The dashed line is 100 % of what it is compared with.")
@@ -402,7 +401,7 @@ def caption(parts: Sequence[PartData]) -> str:
         )
     else:
         sentences.append("The paper prints no numbers of it, or only some in units of its own machine.")
-    if len({run for data in parts for run, _ in data.marks}) > 1:
+    if len({run for run, _ in of_runs}) > 1:
         sentences.append("Each run has panels of its own.")
     return " ".join(sentences)
 

@@ -228,7 +228,7 @@ def platform_styles(platforms: Sequence[str]) -> dict[str, PlatformStyle]:
     """The look of each platform: the known table's, and for others the next spare one, in order."""
     spare = iter(SPARE)
     last = SPARE[-1]
-    return {platform: KNOWN[platform] if platform in KNOWN else next(spare, last) for platform in platforms}
+    return {platform: KNOWN.get(platform) or next(spare, last) for platform in platforms}
 
 
 _MILLIONS, _THOUSANDS = "(datum.value / 1e6) + ' M'", "(datum.value / 1e3) + ' k'"

@@ -91,12 +91,12 @@ def workloads_of(claim: Claim) -> tuple[str, ...]:
 
 def source_words(claim: Claim) -> str:
     """Who says it and where, and what of it is ours."""
-    known = claim.paper is not None and claim.paper in study_names()
-    paper = load_study(claim.paper).short if claim.paper is not None and known else claim.paper
-    where = f"{paper}, {claim.source}" if paper else claim.source
-    ours = ["inferred, not said"] if claim.inferred else []
-    ours += ["our bounds"] if claim.bounds == "ours" else []
-    return f"{where} ({', '.join(ours)})" if ours else where
+    paper = claim.paper
+    if paper is not None and paper in study_names():
+        paper = load_study(paper).short
+    inferred = "inferred, not said" if claim.inferred else ""
+    bounds = "our bounds" if claim.bounds == "ours" else ""
+    return words.with_commas(paper, claim.source) + words.bracketed(words.with_commas(inferred, bounds))
 
 
 def _missing(judged: Judged) -> TableRow:
@@ -127,12 +127,12 @@ def _shown(tested: JudgedTest) -> tuple[str, ...]:
 def finding_words(tested: JudgedTest, finding: Finding) -> str:
     """'netns, IP forwarding 64 B: 36 % of native (34 to 38 %)', and its outcome if that is not the test's."""
     of_several = "all together" if tested.test.together else ""
-    what = ", ".join(filter(None, (finding.platform, finding.task, finding.under, of_several)))
+    what = words.with_commas(finding.platform, finding.task, finding.under, of_several)
     numbers = _numbers(tested, finding)
-    reason = f" ({finding.reason})" if finding.reason else ""
     outcome = FUNCTIONAL if finding.functional else str(finding.outcome)
-    parts = [numbers, "" if outcome == tested.outcome and numbers else outcome]
-    return f"{what}: {', '.join(filter(None, parts))}{reason}"
+    if numbers and outcome == tested.outcome:
+        outcome = ""
+    return f"{what}: {words.with_commas(numbers, outcome)}{words.bracketed(finding.reason)}"
 
 
 def _numbers(tested: JudgedTest, finding: Finding) -> str:
@@ -140,11 +140,11 @@ def _numbers(tested: JudgedTest, finding: Finding) -> str:
         return ""
     ends = (finding.interval.low, finding.interval.high) if finding.interval else None
     if finding.unit == "share":
-        error = _error(finding.estimate)
-        return error if ends is None else f"{error} ({_error(ends[0])} to {_error(ends[1])})"
+        between = f"{_error(ends[0])} to {_error(ends[1])}" if ends else ""
+        return _error(finding.estimate) + words.bracketed(between)
     if finding.unit:
         estimate = words.estimate(finding.estimate, finding.interval, finding.unit)
-        return estimate if ends is None else f"{estimate} ({words.outward(*ends, finding.unit)})"
+        return estimate + words.bracketed(ends and words.outward(*ends, finding.unit))
     if tested.test.times_slower is not None:
         return _times_slower(finding.estimate, ends, f"as long as {finding.against}")
     if finding.estimate < _TIMES_BELOW and not tested.test.relative_to_baseline and tested.test.per is None:
@@ -156,7 +156,7 @@ def _numbers(tested: JudgedTest, finding: Finding) -> str:
         text = f"{share} of {finding.against}, for each of its {tested.test.per.replace('_', ' ')}"
     else:
         text = f"{share} of {finding.against}"
-    return text if ends is None else f"{text} ({words.ends(*ends)})"
+    return text + words.bracketed(ends and words.ends(*ends))
 
 
 def _error(value: float) -> str:
@@ -170,7 +170,7 @@ def _times_slower(share: float, ends: tuple[float, float] | None, as_what: str) 
     """How many times as long it takes: '2.3 times as long as native (2.1 to 2.6)'."""
     if ends is None:
         return f"{units.significant(1 / share)} times {as_what}"
-    low, high = 0.0 if math.isinf(ends[1]) else 1 / ends[1], math.inf if ends[0] <= 0 else 1 / ends[0]
+    low, high = 1 / ends[1], math.inf if ends[0] <= 0 else 1 / ends[0]
     factor = units.significant(1 / share, units.digits_within(1 / share, low, high))
     return f"{factor} times {as_what} ({words.outward(low, high, '')})"
 

@@ -1,13 +1,12 @@
 """`claims.csv`: a row a claim; `claims_findings.csv`: all that the outcomes rest on. The same for a program."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from virtoll.claims import Claim, Finding, Judged, JudgedTest
 from virtoll.report.csv_table import record
-from virtoll.report.report_input import ReportInput
 from virtoll.report.table import Column, Table, answer, count, number, of_interval, of_part, shared, text
 from virtoll.stats.compare import Verdict
 
@@ -31,10 +30,6 @@ def finding_rows(ledger: Sequence[Judged]) -> Iterator[FindingRow]:
         for place, tested in enumerate(judged.tests):
             for finding in tested.findings or (None,):
                 yield FindingRow(judged.claim, place, tested, finding)
-
-
-def _findings_of(source: ReportInput) -> Iterable[FindingRow] | None:
-    return finding_rows(source.ledger) if source.ledger else None
 
 
 def _reason(row: FindingRow) -> str | None:
@@ -106,7 +101,7 @@ _OF_FINDING: Final[tuple[Column[Finding], ...]] = (
 FINDINGS: Final = Table[FindingRow](
     "claims_findings",
     "a ratio or value that a claim's test rests on",
-    _findings_of,
+    lambda source: finding_rows(source.ledger) if source.ledger else None,
     (*_OF_TEST, *of_part(_OF_FINDING, lambda row: row.finding), shared("reason", _reason)),
 )
 

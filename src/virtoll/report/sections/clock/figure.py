@@ -73,17 +73,20 @@ def _data(analysis: Analysis, reach: float, width: float) -> Iterator[dict[str, 
         heights = _heights(row, clock.readings)
         if not _merged(analysis):
             for reading in clock.readings:
-                sentence = f"{name}, {reading.workload}, trial {reading.trial}: {_said(reading)}"
+                error = units.parts_per_million(reading.error)
+                error = f"{error}, {_against(reading)} of {_size(reading.estimate)}"
+                sentence = f"{name}, {reading.workload}, trial {reading.trial}: {error}"
                 made = common | {"workload": reading.workload, **_shown(reading), "y": heights[reading]}
                 yield made | {"said": sentence}
             continue
         for place in _places(clock.readings, reach, width):
-            first, last = min(reading.error for reading in place), max(reading.error for reading in place)
-            between = " to ".join(dict.fromkeys(units.parts_per_million(error) for error in (first, last)))
+            errors = sorted(reading.error for reading in place)
+            between = " to ".join(dict.fromkeys(map(units.parts_per_million, (errors[0], errors[-1]))))
             trials = f"trial {place[0].trial}" if len(place) == 1 else f"{len(place)} trials"
             workloads = ", ".join(dict.fromkeys(reading.workload for reading in place))
             made = common | {"workload": workloads, **_shown(place[0])}
-            made |= {"y": round(statistics.fmean(heights[reading] for reading in place), 3), "size": _area(len(place))}
+            made["y"] = round(statistics.fmean(heights[reading] for reading in place), 3)
+            made["size"] = round(markers.area(_POINTS) * (1 + math.log2(len(place)) / 2), 1)  # more with each doubling
             yield made | {"said": f"{name}, {trials}: {between}, {_against(place[0])}"}
 
 
@@ -103,11 +106,6 @@ def _size(relative: float) -> str:
     return units.parts_per_million(relative).lstrip("+")
 
 
-def _said(reading: ClockReading) -> str:
-    """'+12 ppm, within its estimate of 100 ppm'."""
-    return f"{units.parts_per_million(reading.error)}, {_against(reading)} of {_size(reading.estimate)}"
-
-
 def _against(reading: ClockReading) -> str:
     return f"{'within' if reading.within else 'beyond'} the error estimate"
 
@@ -117,11 +115,6 @@ def _heights(row: int, readings: Sequence[ClockReading]) -> Mapping[ClockReading
     count = len(readings)
     step = _JITTER / max(count, 2)
     return {reading: round(row + (place - (count - 1) / 2) * step, 3) for place, reading in enumerate(readings)}
-
-
-def _area(trials: int) -> float:
-    """The size of a marker that so many share: as much more with each doubling."""
-    return round(markers.area(_POINTS) * (1 + math.log2(trials) / 2), 1)
 
 
 def _places(readings: Iterable[ClockReading], reach: float, width: float) -> list[list[ClockReading]]:

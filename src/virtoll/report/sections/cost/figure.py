@@ -36,6 +36,10 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     tasks = chosen_rows(by_task)
     shown = [comparison for task in tasks for comparison in by_task[task].values()]
     platforms = platforms_of(analysis, shown)
+    edge = frozenset(platforms)
+    if len(platforms) <= _DISTINGUISHABLE:
+        edge = edge.intersection(analysis.caveats)
+    bound = ((comparison.platform, comparison.task.label) for comparison in shown if _bound(analysis, comparison))
     panel = SharePanel(
         rows={task.label: by_task[task] for task in tasks},
         platforms=platforms,
@@ -43,10 +47,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
         limits=share_limits(analysis, shown),
         line_points=line_points(len(tasks)),
         axis=f"performance in % of {analysis.baseline} (logarithmic); left of 100 % is slower",
-        edge=frozenset(platforms if len(platforms) > _DISTINGUISHABLE else analysis.caveats.keys() & set(platforms)),
-        bound=frozenset(
-            (comparison.platform, comparison.task.label) for comparison in shown if _bound(analysis, comparison)
-        ),
+        edge=edge,
+        bound=frozenset(bound),
     )
     left = left_of(panel.rows, width)
     legend = share_legend(analysis, platforms, panel.reference, width=width, left=left)

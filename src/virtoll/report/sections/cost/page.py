@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from virtoll import units
@@ -19,13 +20,13 @@ def cost_values(source: ReportInput) -> dict[str, Any] | None:
         return None
     compared = _compared(analysis)
     rows = [_cost_row(analysis, task, compared) for task in analysis.tasks]
-    blocks = {len(comparison.pairs) for comparison in (*analysis.control, *analysis.comparisons) if comparison.pairs}
+    blocks = {len(comparison.pairs) for comparison in (*analysis.control, *analysis.comparisons)} - {0}
     return {
         "compared": compared,
         "rows": rows,
         "reasons": reasons(rows, compared),
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
-        "medians": [_median_row(analysis, task) for task in analysis.tasks],
+        "medians": list(map(partial(_median_row, analysis), analysis.tasks)),
         "coverages": coverages(analysis),
     }
 
@@ -39,9 +40,9 @@ def _compared(analysis: Analysis) -> list[str]:
 
 def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableRow:
     base = analysis.cells.get((analysis.baseline or "", task))
-    first = (
-        Shown(units.value(base.median, task.metric.unit), _blocks(base.blocks)) if base else Shown("–", "not measured")
-    )
+    first = Shown("–", "not measured")
+    if base:
+        first = Shown(units.value(base.median, task.metric.unit), _blocks(base.blocks))
     if analysis.generator_bound(analysis.baseline or "", task):
         first = replace(first, small=f"{first.small}, generator-bound")
     cells = (
@@ -52,8 +53,9 @@ def _cost_row(analysis: Analysis, task: Task, compared: Sequence[str]) -> TableR
 
 def _but(analysis: Analysis, platform: str, task: Task) -> str:
     """What limits a comparison, in short."""
-    unlike = [f"other {name}" for name in analysis.unlike.get(platform, ())]
-    return ", ".join((["generator-bound"] if analysis.generator_bound(platform, task) else []) + unlike)
+    unlike = (f"other {name}" for name in analysis.unlike.get(platform, ()))
+    bound = "generator-bound" if analysis.generator_bound(platform, task) else ""
+    return words.with_commas(bound, *unlike)
 
 
 def _median_row(analysis: Analysis, task: Task) -> TableRow:

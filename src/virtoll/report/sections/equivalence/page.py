@@ -15,21 +15,21 @@ def equivalence_values(source: ReportInput) -> dict[str, Any]:
     """What the template prints; no matrix if no guest reported its facts."""
     facts = source.analysis.equivalence
     groups = _groups(facts)
+    matrix = []
+    for platform in facts.platforms:
+        cells = (_pair_cell(facts, platform, other) for other in facts.platforms)
+        matrix.append(TableRow(platform, tuple(cells)))
     return {
         "facts": facts,
-        "matrix": [_matrix_row(facts, platform) for platform in facts.platforms],
+        "matrix": matrix,
         "groups": groups,
         "different": list(_different(facts, groups)),
         "equal": [row for row in facts.rows if row.equal],
     }
 
 
-def _matrix_row(facts: Equivalence, platform: str) -> TableRow:
-    """How many facts differ, for each pair; the diagonal is empty."""
-    return TableRow(platform, tuple(_pair_cell(facts, platform, other) for other in facts.platforms))
-
-
 def _pair_cell(facts: Equivalence, platform: str, other: str) -> Shown:
+    """How many facts differ; the diagonal is empty."""
     pair = facts.pair(platform, other)
     if platform == other or pair is None:
         return Shown("", "", "diagonal")

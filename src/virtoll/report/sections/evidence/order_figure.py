@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends, markers
 from virtoll.report.figures.base import FigureSpec
 from virtoll.report.figures.lines import axis
@@ -185,8 +186,8 @@ def _far_out(room: _Room, analysis: Analysis) -> Iterable[Specification]:
 
 
 def _range(group: Sequence[tuple[float, float]]) -> str:
-    low, high = (f"{end:.0f}" for end in (min(value for _, value in group), max(value for _, value in group)))
-    return f"{low} %" if low == high else f"{low} to {high} %"
+    values = sorted(value for _, value in group)
+    return words.joined(f"{values[0]:.0f} %", f"{values[-1]:.0f} %")
 
 
 def _middle(room: _Room, group: Sequence[tuple[float, float]]) -> float:
@@ -209,14 +210,13 @@ def _data(analysis: Analysis, room: _Room) -> Iterable[dict[str, Any]]:
         return
     cells = grouped(analysis.order, lambda value: (value.observation.platform, value.observation.task))
     for (platform, task), values in cells.items():
-        relative = [value.relative for value in values]
-        ends = f"{units.percent(min(relative))} to {units.percent(max(relative))}"
+        relative = sorted(value.relative for value in values)
+        ends = f"{units.percent(relative[0])} to {units.percent(relative[-1])}"
+        dots = (f"M{room.x(value.observation.position):.1f},{room.y(100 * value.relative):.1f}h0" for value in values)
         made: dict[str, Any] = {
             "platform": platform,
             "workload": task.workload,
-            "dots": "".join(
-                f"M{room.x(value.observation.position):.1f},{room.y(100 * value.relative):.1f}h0" for value in values
-            ),
+            "dots": "".join(dots),
             "said": f"{caveats.name(analysis, platform)}, {task.label}: {len(values)} values, {ends} of the median",
         }
         yield made | flags(caveat=platform in analysis.caveats)
@@ -241,11 +241,9 @@ def _datum(analysis: Analysis, value: OrderedValue) -> dict[str, Any]:
 def _entries(analysis: Analysis) -> list[legends.Entry]:
     """Markers without a line, the ring, and what a cross means."""
     shown = platforms_of(analysis, (value.observation for value in analysis.order))
-    many = len(analysis.order) > MOST_MARKERS
-    entries = [
-        replace(entry, line=None, shape="circle" if many else entry.shape)
-        for entry in legends.platforms(analysis, shown)
-    ]
+    entries = [replace(entry, line=None) for entry in legends.platforms(analysis, shown)]
+    if len(analysis.order) > MOST_MARKERS:
+        entries = [replace(entry, shape="circle") for entry in entries]
     if any(value.outlier for value in analysis.order):
         ring = legends.Entry("flagged as an outlier", shape="circle", fill=PAPER, stroke=INK, points=8)
         entries.append(ring)

@@ -1,7 +1,7 @@
 """The evidence of a run, for the page: its trials, host, methods and versions."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from virtoll import units
@@ -13,6 +13,8 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.detectable import Detectable
 from virtoll.stats.fitness import FitnessReading
 from virtoll.stats.values import title_of
+
+_MOST_TRIALS = 8  # of one trouble by their numbers
 
 
 def evidence_values(source: ReportInput) -> dict[str, Any]:
@@ -56,14 +58,12 @@ def _troubles(analysis: Analysis) -> list[TableRow]:
         trial = by_number[gap.trial]
         gathered.setdefault((trial.platform, "no value", gap.reason), []).append(f"{gap.trial} ({trial.workload})")
     return [
-        TableRow(platform, (Shown(status), Shown(str(len(trials))), Shown(reason), Shown(_some(trials))))
+        TableRow(
+            platform,
+            (Shown(status), Shown(str(len(trials))), Shown(reason), Shown(words.first_of(trials, _MOST_TRIALS))),
+        )
         for (platform, status, reason), trials in gathered.items()
     ]
-
-
-def _some(names: Sequence[str], limit: int = 8) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
 
 
 def _finding_row(finding: FitnessReading) -> TableRow:
@@ -71,10 +71,10 @@ def _finding_row(finding: FitnessReading) -> TableRow:
     value = "not recorded" if finding.value is None else limit.show(finding.value)
     spoils = "–" if limit.unfit is None else limit.show(limit.unfit)
     kind = "missing" if finding.level is None else headline.level_class(finding.level)
-    words = "–" if finding.level is None else str(finding.level)
+    level = "–" if finding.level is None else str(finding.level)
     return TableRow(
         limit.name,
-        (Shown(limit.meaning), Shown(value), Shown(limit.show(limit.degraded)), Shown(spoils), Shown(words, "", kind)),
+        (Shown(limit.meaning), Shown(value), Shown(limit.show(limit.degraded)), Shown(spoils), Shown(level, "", kind)),
     )
 
 

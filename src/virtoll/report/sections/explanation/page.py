@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from virtoll.report.headline import CAVEAT_SIGN
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, grouped
+from virtoll.report.rows import Shown, TableRow, grouped, or_dash
 from virtoll.report.sections.explanation.sentences import (
     alone_sentence,
     amount,
@@ -40,8 +41,12 @@ def explanation_values(source: ReportInput) -> dict[str, Any] | None:
     return {
         "parts": [_part(title, of_title, baseline) for title, of_title in grouped(every, _title).items()],
         "uncounted": uncounted_lines(every),
-        "trials": max(explanation.trials for explanation in every),
+        "trials": _most_trials(every),
     }
+
+
+def _most_trials(every: Sequence[Explanation]) -> int:
+    return max(explanation.trials for explanation in every)
 
 
 def _part(title: str, of_title: Sequence[Explanation], baseline: str | None) -> dict[str, Any]:
@@ -65,14 +70,15 @@ def _rows(explanation: Explanation, baseline: str | None) -> list[TableRow]:
         return []
     rows = []
     for counted in (*explanation.different, *explanation.single, *explanation.only_here):
-        name, difference = counted.name, counted.difference
-        if difference is not None and not difference.value:
+        name, amount_of = counted.name, partial(amount, counted.name)
+        difference = counted.difference.value if counted.difference is not None else None
+        if difference == 0:
             continue
         cells = (
             Shown(counter_words(name).removeprefix("of "), kind="text"),
-            Shown("–" if difference is None else amount(name, difference.value)),
-            Shown(amount(name, counted.each)),
-            Shown("–" if counted.baseline is None else amount(name, counted.baseline)),
+            or_dash(difference, amount_of),
+            Shown(amount_of(counted.each)),
+            or_dash(counted.baseline, amount_of),
             Shown(interval_words(counted)),
         )
         rows.append(TableRow(explanation.platform, cells))
@@ -116,8 +122,9 @@ def _platform_lines(analysis: Analysis, explanation: Explanation, baseline: str 
 
 
 def _reading(every: Sequence[Explanation], baseline: str | None) -> str:
-    trials = max(explanation.trials for explanation in every)
-    lost = "Work for lost frames is included. " if any(explanation.unit == "frame" for explanation in every) else ""
+    trials, lost = _most_trials(every), ""
+    if any(explanation.unit == "frame" for explanation in every):
+        lost = "Work for lost frames is included. "
     if baseline is None:
         return "This run has no baseline, so there are no differences: only what a platform's guests made the host do."
     if trials < 2:
@@ -145,12 +152,13 @@ def explanation_records(analysis: Analysis) -> list[dict[str, Any]]:
 
 def _record(analysis: Analysis, explanation: Explanation) -> dict[str, Any]:
     baseline = analysis.data.manifest.baseline
+    lead = f"{explanation.platform}: "
     compared = (*explanation.different, *explanation.single)
-    sentences = [sentence(counted, explanation, baseline) for counted in compared]
-    sentences += [alone_sentence(counted, explanation) for counted in explanation.only_here]
+    sentences = [lead + sentence(counted, explanation, baseline) for counted in compared]
+    sentences += [lead + alone_sentence(counted, explanation) for counted in explanation.only_here]
     return {
         **asdict(explanation),
         "uncounted": [{"counter": name, "reason": reason} for name, reason in explanation.uncounted.items()],
         "caveat": analysis.caveats.get(explanation.platform),
-        "sentences": [f"{explanation.platform}: {text}" for text in sentences],
+        "sentences": sentences,
     }

@@ -48,7 +48,7 @@ def _tasks(analysis: Analysis) -> list[Task]:
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Log-log, in frames/s on both axes; each panel's title says what 100 kframes/s are on the wire."""
     tasks = chosen_panels(_tasks(analysis))
-    columns = 1 if len(tasks) == 1 or width is Width.COLUMN else 2
+    columns = min(len(tasks), 1 if width is Width.COLUMN else 2)
     limits = _limits(analysis)
     ticks = nice_log_ticks(*limits)
     left = max(text_width(whole(tick), SIZES[width].text) for tick in ticks) + 2 * pixels(SIZES[width].text) + 8
@@ -57,17 +57,17 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     for place, task in enumerate(tasks):
         curves = [curve for curve in analysis.curves if curve.parameters == task.parameters]
         panel = _panel(analysis, task, curves, limits)
-        axes = [
-            _axis(limits, ticks, "offered, frames/s" if place >= len(tasks) - columns else None),
-            _axis(limits, ticks, "forwarded, frames/s" if place % columns == 0 else None, place % columns == 0),
-        ]
+        across = _axis(limits, ticks, "offered, frames/s" if place >= len(tasks) - columns else None)
+        upright = _axis(limits, ticks, None, labels=False)
+        if place % columns == 0:
+            upright = _axis(limits, ticks, "forwarded, frames/s")
         shape = {"width": wide, "height": round(pixels(_PANEL_POINTS), 1)}
-        drawn.append(panel | shape | {"layer": _layers(analysis, limits, *axes)})
+        drawn.append(panel | shape | {"layer": _layers(analysis, limits, across, upright)})
     entries = legends.of_sweeps(analysis, platforms_of(analysis, analysis.curves))
     return figure([panels(drawn, columns), *legends.legend(width, entries, left)])
 
 
-def _axis(limits: tuple[float, float], ticks: list[float], title: str | None, labels: bool = True) -> Specification:
+def _axis(limits: tuple[float, float], ticks: list[float], title: str | None, *, labels: bool = True) -> Specification:
     low, high = limits
     return {
         "type": "quantitative",

@@ -45,10 +45,11 @@ def _ceiling_row(ceiling: Ceiling) -> TableRow:
 
 
 def _pace_row(row: PaceRow) -> TableRow:
+    batch = f"batch {row.batch_frames}" if row.batch_frames is not None else ""
     return TableRow(
         row.task.size,
         (
-            Shown(row.backend, f"batch {row.batch_frames}" if row.batch_frames is not None else ""),
+            Shown(row.backend, batch),
             Shown(units.count(row.target_rate)),
             known(row.median_rate, "{:.1f}".format),
             known(row.median_error, _signed),

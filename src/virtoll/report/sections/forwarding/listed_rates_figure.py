@@ -92,7 +92,9 @@ def _layers(analysis: Analysis, values: list[dict[str, Any]]) -> list[Specificat
     ]
     if any("low" in datum for datum in values):
         layers.insert(1, _intervals(stroke))
-    return [*layers, crosses({})] if any("caveat" in datum for datum in values) else layers
+    if any("caveat" in datum for datum in values):
+        layers.append(crosses({}))
+    return layers
 
 
 def _intervals(stroke: Specification) -> Specification:
@@ -113,9 +115,12 @@ def _intervals(stroke: Specification) -> Specification:
 
 
 def _points(analysis: Analysis, task: Task, curve: ListedCurve, reach: float) -> Iterator[dict[str, Any]]:
-    """A datum for each point that is drawn; `offered_from` to `forwarded_to` are what is drawn of the intervals."""
+    """A datum for each rate of the list, and flat out where that offered no more than the list does.
+
+    `offered_from` to `forwarded_to` are what is drawn of the intervals.
+    """
     for point in curve.points:
-        if not _is_within(point, reach):
+        if point.target_mbit_per_second is None and point.offered.value > reach:
             continue
         offered, forwarded = _bounds(point.offered), _bounds(point.forwarded)
         made: dict[str, Any] = {
@@ -150,11 +155,6 @@ def _reach(curve: ListedCurve) -> float:
     listed = [point.target_mbit_per_second for point in curve.points if point.target_mbit_per_second is not None]
     offered = max(point.offered.value for point in curve.points)
     return min(max(listed, default=offered) * curve.shape.streams, offered)
-
-
-def _is_within(point: ListedPoint, reach: float) -> bool:
-    """Whether a point is drawn: every rate of the list, and flat out where that offered no more than the list does."""
-    return point.target_mbit_per_second is not None or point.offered.value <= reach
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float]:

@@ -24,10 +24,11 @@ _BY: Final = {
 def loss_values(analysis: Analysis) -> dict[str, Any]:
     """What the template prints of losses and pauses."""
     rows = in_order(analysis, analysis.losses)
+    with_loss = [row for row in rows if row.lost_frames]
     pauses = pause_rows(pause_counts(analysis.tasks, analysis.data.trials))
     return {
-        "located": [_loss_row(row) for row in rows if row.lost_frames],
-        "lossless_rows": sum(not row.lost_frames for row in rows),
+        "located": list(map(_loss_row, with_loss)),
+        "lossless_rows": len(rows) - len(with_loss),
         "summary": _loss_summary([row for row in rows if row.platform not in analysis.caveats]),
         "pauses": list(map(_pause_row, in_order(analysis, pauses))),
         "points": list(_point_rows(analysis)),
@@ -57,11 +58,15 @@ def _loss_row(row: LossRow) -> TableRow:
 
 def _loss_summary(rows: Sequence[LossRow]) -> str:
     """One sentence over all paced points of platforms without a caveat: whose the losses were."""
-    paced = [row for row in rows if not row.flat_out]
-    lost, offered = sum(row.lost_frames for row in paced), sum(row.offered_frames for row in paced)
+    lost = offered = 0
+    owners = dict.fromkeys(Owner, 0)
+    for row in rows:
+        if not row.flat_out:
+            lost, offered = lost + row.lost_frames, offered + row.offered_frames
+            for owner, frames in row.by_owner.items():
+                owners[owner] += frames
     if not offered:
         return ""
-    owners = {owner: sum(row.by_owner.get(owner, 0) for row in paced) for owner in Owner}
     reported = ", ".join(f"{_share(frames, lost)} {_BY[owner]}" for owner, frames in owners.items() if frames)
     shares = f"; of these, {reported}" if lost else ""
     return f"At paced rates {lost} of {offered} frames were lost ({_share(lost, offered)}){shares}."
@@ -97,23 +102,22 @@ def _point_rows(analysis: Analysis) -> Iterator[TableRow]:
 
 def _point_cells(point: CurvePoint, values: Sequence[PointValue]) -> tuple[Shown, ...]:
     """Of a rate: its median over blocks, and the counts of all `values` together."""
+    rate, loss = point.intended_rate, point.loss
+    between = f"{units.percent(loss.low)} to {units.percent(loss.high)}"
+    unsent = sum(value.unsent_frames for value in values)
+    repeated = sum(value.duplicate_frames + value.reordered_frames for value in values)
+    foreign = sum(value.foreign_frames + value.late_trial_frames for value in values)
+    forged = _known_sum([value.forged_frames for value in values])
+    texts = (units.count(point.offered.median), units.count(point.forwarded.median))
+    counts = (unsent, repeated, foreign, forged, point.blocks)
     return (
-        Shown("flat out" if point.intended_rate is None else units.count(point.intended_rate)),
-        Shown(units.count(point.offered.median)),
-        Shown(units.count(point.forwarded.median)),
-        Shown(units.percent(point.loss.median), _between(point.loss.low, point.loss.high)),
-        Shown(str(sum(value.unsent_frames for value in values))),
-        Shown(str(sum(value.duplicate_frames + value.reordered_frames for value in values))),
-        Shown(str(sum(value.foreign_frames + value.late_trial_frames for value in values))),
-        Shown(_known_sum([value.forged_frames for value in values])),
-        Shown(str(point.blocks)),
+        Shown("flat out" if rate is None else units.count(rate)),
+        *map(Shown, texts),
+        Shown(units.percent(loss.median), between),
+        *(Shown(str(count)) for count in counts),
     )
 
 
 def _known_sum(counts: Sequence[int | None]) -> str:
     known = [count for count in counts if count is not None]
     return str(sum(known)) if known else "–"
-
-
-def _between(low: float, high: float) -> str:
-    return f"{units.percent(low)} to {units.percent(high)}"

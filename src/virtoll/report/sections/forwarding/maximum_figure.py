@@ -1,5 +1,7 @@
 """Maximum forwarding rate (RFC 2285, 3.6.3) by platform and frame size (Schlosser et al. 2011, Figure 4)."""
 
+from collections.abc import Sequence
+
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import caveats, legends
@@ -14,6 +16,7 @@ from virtoll.stats.values import Task
 _BAR_POINTS = 19.0
 _ROOM, _ROOM_AT_MOST = 1.42, 3.0  # for a value beside the longest bar, of whose length this is a multiple
 _APART = 12.0
+_AXIS = "maximum forwarding rate (RFC 2285), frames/s"
 
 
 def _tasks(analysis: Analysis) -> list[Task]:
@@ -24,29 +27,26 @@ def _tasks(analysis: Analysis) -> list[Task]:
 def draw(analysis: Analysis, width: Width) -> Specification:
     """Horizontal bars from zero, one panel a frame size; the baseline's median runs through as a line."""
     tasks = chosen_panels(_tasks(analysis))
-    cells = {
-        (platform, task): analysis.cells.get((platform, task)) for platform in analysis.platforms for task in tasks
-    }
-    platforms = [platform for platform in analysis.platforms if any(cells[platform, task] for task in tasks)]
+    bars = {task: _bars(analysis, task) for task in tasks}
+    every = [bar for of_task in bars.values() for bar in of_task.values()]
+    platforms = [platform for platform in analysis.platforms if any(platform in bars[task] for task in tasks)]
     names = {platform: [caveats.name(analysis, platform)] for platform in platforms}
-    columns = 1 if len(tasks) == 1 or width is Width.COLUMN else 2
+    columns = min(len(tasks), 1 if width is Width.COLUMN else 2)
     left = names_width(names, SIZES[width].text)
     size = (panel_width(width, columns, left, each=6), pixels(_BAR_POINTS))
-    beside = max(text_width(_text(analysis, *key), SIZES[width].small) for key, cell in cells.items() if cell)
-    room = max(_ROOM, size[0] / max(size[0] - beside - pixels(_APART), size[0] / _ROOM_AT_MOST))
-    reach = room * max(cell.median for cell in cells.values() if cell)
+    reach = _reach(every, size[0], width)
     drawn = []
     for place, task in enumerate(tasks):
-        base = analysis.cells.get((analysis.baseline or "", task))
+        base = bars[task].get(analysis.baseline or "")
         panel = BarPanel(
             title=task.label,
-            axis="maximum forwarding rate (RFC 2285), frames/s" if place >= len(tasks) - columns else None,
-            bars={platform: _bar(analysis, platform, task) for platform in platforms if cells[platform, task]},
-            missing={platform: "not measured" for platform in platforms if not cells[platform, task]},
+            axis=_AXIS if place >= len(tasks) - columns else None,
+            bars=bars[task],
+            missing={platform: "not measured" for platform in platforms if platform not in bars[task]},
             names=names,
             reach=reach,
             size=size,
-            reference=None if base is None else base.median,
+            reference=base.value if base else None,
             labelled=place % columns == 0,
             axis_extra=COUNTS,
         )
@@ -54,6 +54,18 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     return figure(
         [panels(drawn, columns), *legends.legend(width, legends.of_caveats(analysis, platforms), left, most=2)]
     )
+
+
+def _reach(bars: Sequence[Bar], across: float, width: Width) -> float:
+    """Where the axis ends, so that there is room for the values beside the bars; `across`: pixels of a panel."""
+    beside = max(text_width(bar.beside, SIZES[width].small) for bar in bars)
+    room = max(_ROOM, across / max(across - beside - pixels(_APART), across / _ROOM_AT_MOST))
+    return room * max(bar.value for bar in bars)
+
+
+def _bars(analysis: Analysis, task: Task) -> dict[str, Bar]:
+    there = (platform for platform in analysis.platforms if (platform, task) in analysis.cells)
+    return {platform: _bar(analysis, platform, task) for platform in there}
 
 
 def _bar(analysis: Analysis, platform: str, task: Task) -> Bar:
@@ -70,11 +82,9 @@ def _text(analysis: Analysis, platform: str, task: Task) -> str:
     cell = analysis.cells[platform, task]
     bound = "≥ " if _at_least(analysis, platform, task) else ""
     comparison = analysis.comparison(platform, task)
-    share = (
-        f" ({words.share(comparison.share, comparison.interval)})"
-        if comparison and comparison.share is not None
-        else ""
-    )
+    share = ""
+    if comparison and comparison.share is not None:
+        share = f" ({words.share(comparison.share, comparison.interval)})"
     digits = units.digits_within(cell.median, cell.interval.low, cell.interval.high) if cell.interval else 3
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
     return f"{bound}{units.count(cell.median, digits)}{share}{marked}"
@@ -88,14 +98,15 @@ def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
-    share = f", in brackets in % of {analysis.baseline} (pairs of the same block)" if analysis.baseline else ""
-    line = f" The dashed line is {analysis.baseline}." if analysis.baseline else ""
-    bound = (
-        " ≥: almost no frames were lost at full load, so generator and path together set the limit; the "
-        "platform's own may be higher."
-        if any(curve.lossless for curve in analysis.curves)
-        else ""
-    )
+    share = line = bound = ""
+    if analysis.baseline:
+        share = f", in brackets in % of {analysis.baseline} (pairs of the same block)"
+        line = f" The dashed line is {analysis.baseline}."
+    if any(curve.lossless for curve in analysis.curves):
+        bound = (
+            " ≥: almost no frames were lost at full load, so generator and path together set the limit; the "
+            "platform's own may be higher."
+        )
     if any(headroom.generator_bound for headroom in analysis.headrooms.values()):
         bound += " Generator-bound: within 10 % of what generator and sink reach with nothing between."
     tasks = _tasks(analysis)

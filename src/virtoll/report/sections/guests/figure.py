@@ -106,12 +106,9 @@ def _ready(analysis: Analysis, width: Width) -> Specification:
         layers.append(layer(open_bar, ends | {"stroke": tone, "strokeDash": dash}, "datum.open"))
     if any("low" in datum for datum in values):
         layers += on_paper({"x": {"field": "low", **across}, "x2": {"field": "high"}})
-    return _panel("", width, values, layers or _nothing(across), _rows(analysis, labelled=True))
-
-
-def _nothing(across: Specification) -> list[Specification]:
-    """The layer of a panel without data, which has its axes."""
-    return [layer({"type": "point"}, {"x": {"field": "value", **across}})]
+    if not layers:  # a panel without data has its axes all the same
+        layers.append(layer({"type": "point"}, {"x": {"field": "value", **across}}))
+    return _panel("", width, values, layers, _rows(analysis, labelled=True))
 
 
 def _panel(

@@ -22,14 +22,15 @@ def guests_values(source: ReportInput) -> dict[str, Any]:
     uses = {(use.task, use.platform): use for use in analysis.host_cpu}
     tasks = list(dict.fromkeys(use.task for use in analysis.host_cpu))
     platforms = platforms_of(analysis, analysis.host_cpu)
-    names = {name: None for row in analysis.guests for name in row.shared}
+    names = list(dict.fromkeys(name for row in analysis.guests for name in row.shared))
     harness = any(row.harness is not None for row in analysis.guests)
+    cpu = [_cpu_row(task, [uses.get((task, platform)) for platform in platforms]) for task in tasks]
     return {
-        "rows": [_guest_row(row, list(names), harness=harness) for row in analysis.guests],
+        "rows": [_guest_row(row, names, harness=harness) for row in analysis.guests],
         "harness": harness,
-        "shared": list(names),
+        "shared": names,
         "cpu_platforms": platforms,
-        "cpu": [_cpu_row(task, [uses.get((task, platform)) for platform in platforms]) for task in tasks],
+        "cpu": cpu,
         "consolidations": list(map(_consolidation_row, analysis.consolidations)),
     }
 
@@ -41,22 +42,16 @@ def _cpu_row(task: Task, uses: Sequence[CpuUse | None]) -> TableRow:
 
 def _guest_row(row: GuestCost, shared: list[str], *, harness: bool) -> TableRow:
     """`harness`: whether the table has a column for it."""
-    time, size = units.nanoseconds, _size
+    after = (row.spawn, row.kernel, row.init)
+    times = (row.ready, row.harness, *after) if harness else (row.ready, *after)
+    sizes = (row.idle, row.worked, row.page_tables, row.charged, row.files)
     return TableRow(
         row.platform,
         (
-            _cell(row.ready, time),
-            *([_cell(row.harness, time)] if harness else []),
-            _cell(row.spawn, time),
-            _cell(row.kernel, time),
-            _cell(row.init, time),
-            _cell(row.idle, size),
-            _cell(row.worked, size),
-            _cell(row.page_tables, size),
-            _cell(row.charged, size),
-            _cell(row.files, size),
+            *(_cell(time, units.nanoseconds) for time in times),
+            *(_cell(size, _size) for size in sizes),
             known(row.processes, str),
-            *(_cell(row.shared.get(name), size) for name in shared),
+            *(_cell(row.shared.get(name), _size) for name in shared),
         ),
     )
 
@@ -110,11 +105,10 @@ def _slope(slope: Slope | None) -> tuple[Shown, Shown]:
     if fit is None:
         return each, UNKNOWN
     middle, low, high = fit
-    ends = (
-        "one guest"
-        if low is None
-        else f"{units.significant(low)} to {'∞' if high is None else units.significant(high)}"
-    )
+    ends = "one guest"
+    if low is not None:
+        most = "∞" if high is None else units.significant(high)
+        ends = f"{units.significant(low)} to {most}"
     return each, Shown(units.significant(middle), ends)
 
 

@@ -41,10 +41,6 @@ def starts(data: RunData) -> Iterator[Start]:
         yield Start(boot, readiness(boot), idle, worked)
 
 
-def _timed(source: ReportInput) -> list[TrialRecord]:
-    return [trial for trial in source.analysis.data.trials if used_ns(trial.host_cpu) is not None]
-
-
 OF_START: Final[tuple[Column[Start], ...]] = (
     whole("ready_ns", "ns", "from the start until the agent answers", lambda row: row.way and row.way.total),
     whole(
@@ -125,7 +121,7 @@ STARTS: Final = Table[Start](
 CPU_TIMES: Final = Table[TrialRecord](
     "host-cpu",
     "a trial around which the CPU time of the guest's processes was read",
-    _timed,
+    lambda source: [trial for trial in source.analysis.data.trials if used_ns(trial.host_cpu) is not None],
     (
         shared("trial", lambda trial: trial.trial),
         shared("block", lambda trial: trial.block + 1),

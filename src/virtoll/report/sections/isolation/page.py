@@ -26,16 +26,23 @@ def isolation_values(source: ReportInput) -> dict[str, Any] | None:
         return None
     tasks = isolated_tasks(analysis)
     shown = platforms_of(analysis, (row for row in isolation.comparisons if row.share is not None))
+    uses = [use for use in isolation.uses if use.offered is not None or use.cpus is not None]
     return {
         "platforms": shown,
         "matrices": [matrix(task.label, _matrix(analysis, task, shown), shown) for task in tasks],
         "family": isolation.family,
         "control_line": control_line(analysis),
-        "by_threads": any(condition.load in TRAFFIC_LOADS for condition in isolation.conditions)
-        and any(boot.forwarding is not None and boot.forwarding.by_threads for boot in analysis.data.boots),
+        "by_threads": _by_threads(analysis),
         "routers": routers_values(analysis),
-        "uses": [_use_row(use) for use in isolation.uses if use.offered is not None or use.cpus is not None],
+        "uses": list(map(_use_row, uses)),
     }
+
+
+def _by_threads(analysis: Analysis) -> bool:
+    """Whether any guest's frames were forwarded by threads of the host's kernel while others had frames as well."""
+    if all(condition.load not in TRAFFIC_LOADS for condition in analysis.isolation.conditions):
+        return False
+    return any(boot.forwarding is not None and boot.forwarding.by_threads for boot in analysis.data.boots)
 
 
 def isolated_tasks(analysis: Analysis) -> list[Task]:
@@ -71,13 +78,15 @@ def control_line(analysis: Analysis) -> str:
 
 
 def _use_row(use: LoadUse) -> TableRow:
+    what = (use.task.work, use.condition, use.neighbour)
     rates = (use.maximum, use.asked, use.offered, use.forwarded)
     return TableRow(
         use.platform,
         (
-            *(Shown(text, kind="text") for text in (use.task.work, use.condition, use.neighbour)),
+            *(Shown(text, kind="text") for text in what),
             *(or_dash(rate, units.frame_rate) for rate in rates),
-            *(or_dash(share, units.percent) for share in (use.lost_share, use.skipped_share)),
+            or_dash(use.lost_share, units.percent),
+            or_dash(use.skipped_share, units.percent),
             or_dash(use.cpus, lambda cpus: units.significant(cpus, 2)),
             Shown(str(use.trials)),
         ),
@@ -95,17 +104,17 @@ def isolation_terminal(analysis: Analysis, width: int) -> "list[RenderableType]"
         platforms = platforms_of(analysis, having)
         rows = []
         for condition in isolation.conditions:
-            comparisons = [isolation.comparison(platform, task, condition.label) for platform in platforms]
-            rows.append(
-                (condition.label, ["–" if comparison is None else _short(comparison) for comparison in comparisons])
-            )
+            comparisons = (isolation.comparison(platform, task, condition.label) for platform in platforms)
+            rows.append((condition.label, list(map(_short, comparisons))))
         shown += [text(""), *matrices(f"{task.label} beside", platforms, rows, width)]
     lead = f"Each guest against itself alone, in the same block and round. {control_line(analysis)}"
     return [*shown, text(f"{lead} Verdicts are corrected (Holm) over {isolation.family} comparisons.")]
 
 
-def _short(comparison: Comparison) -> str:
+def _short(comparison: Comparison | None) -> str:
     """A verdict for a narrow column: of what is not known, the page has the interval."""
+    if comparison is None:
+        return "–"
     sentence = words.said(comparison)
     decided = comparison.verdict in DECIDED
     return f"{sentence.short_head}\n{sentence.short_tail}" if sentence.short_tail and decided else sentence.short_head

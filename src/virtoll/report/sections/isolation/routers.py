@@ -1,6 +1,6 @@
 """Routers beside other guests in the form of Schlosser et al. 2011, for the page.
 
-No numbers are computed here: they come from `stats/routers_beside.py`.
+No numbers are computed here: they come from `stats/neighbour_routers.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from virtoll.report.rows import Shown, TableRow, platforms_of
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
-from virtoll.stats.routers_beside import RouterBeside
+from virtoll.stats.neighbour_routers import NeighbourRouter
 
 
 def routers_values(analysis: Analysis) -> dict[str, Any] | None:
     """What the template prints; None where no router was measured beside other guests."""
-    every = analysis.routers_beside
+    every = analysis.neighbour_routers
     if not every:
         return None
     computing = [router for router in every if router.condition.load not in TRAFFIC_LOADS]
@@ -27,30 +27,27 @@ def routers_values(analysis: Analysis) -> dict[str, Any] | None:
     }
 
 
-def _as_they_are_printed(router: RouterBeside) -> tuple[float, int]:
+def _as_they_are_printed(router: NeighbourRouter) -> tuple[float, int]:
     """One of the paper's Tables 2 and 3 after the other, each with the largest frames first; sorting is stable."""
     return router.condition.rate_share or 0.0, -router.shape.frame_size_bytes
 
 
 def _table(
-    analysis: Analysis, routers: Sequence[RouterBeside], cell: Callable[[RouterBeside], Shown]
+    analysis: Analysis, routers: Sequence[NeighbourRouter], cell: Callable[[NeighbourRouter], Shown]
 ) -> dict[str, Any]:
     """A line for each condition and its frames, a column for each platform."""
     platforms = platforms_of(analysis, routers)
-    lines: dict[tuple[str, str], dict[str, RouterBeside]] = {}
+    lines: dict[tuple[str, str], dict[str, NeighbourRouter]] = {}
     for router in routers:
         lines.setdefault((router.condition.label, router.task.size), {})[router.platform] = router
-    rows = [
-        TableRow(
-            f"{size} frames beside {condition}",
-            tuple(cell(there[label]) if label in there else Shown("–") for label in platforms),
-        )
-        for (condition, size), there in lines.items()
-    ]
+    rows = []
+    for (condition, size), there in lines.items():
+        cells = (cell(there[label]) if label in there else Shown("–") for label in platforms)
+        rows.append(TableRow(f"{size} frames beside {condition}", tuple(cells)))
     return {"platforms": platforms, "rows": rows}
 
 
-def _change(router: RouterBeside) -> Shown:
+def _change(router: NeighbourRouter) -> Shown:
     interval = router.change.interval
     small = f"{signed(interval.low)} to {signed(interval.high)}" if interval else ""
     return Shown(signed(router.change.value), small, but=router.caveat or "")
@@ -61,7 +58,7 @@ def signed(share: float) -> str:
     return f"+{units.percent(share)}" if share > 0 else units.percent(share)
 
 
-def _in_and_out(router: RouterBeside) -> Shown:
+def _in_and_out(router: NeighbourRouter) -> Shown:
     return Shown(_mbit(router.out_of_other), f"of {_mbit(router.into_other)}")
 
 

@@ -9,11 +9,11 @@ from virtoll.report.figures.style import Specification, Width
 from virtoll.report.rows import grouped
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.intervals import Estimate
-from virtoll.stats.routers_beside import RouterBeside
+from virtoll.stats.neighbour_routers import NeighbourRouter
 
 
-def _shown(analysis: Analysis) -> list[RouterBeside]:
-    return [router for router in analysis.routers_beside if router.condition.load == "forward"]
+def _shown(analysis: Analysis) -> list[NeighbourRouter]:
+    return [router for router in analysis.neighbour_routers if router.condition.load == "forward"]
 
 
 def draw(analysis: Analysis, width: Width) -> Specification:
@@ -23,7 +23,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     return grouped_bars(analysis, bars, width, upright="maximum, % of alone", reference=100)
 
 
-def _bar(router: RouterBeside) -> GroupedBar:
+def _bar(router: NeighbourRouter) -> GroupedBar:
     mean = _of_alone(router.change)
     sentence = f"{frames_title(router.task)}, beside {router.condition.label}: {said_mean(mean, '% of alone')}"
     sentence += f", {words.counted(router.blocks, 'block')}" + ("" if router.caveat is None else f"; {router.caveat}")

@@ -20,7 +20,7 @@ from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.isolation import LoadUse
-from virtoll.stats.routers_beside import RouterBeside
+from virtoll.stats.neighbour_routers import NeighbourRouter
 from virtoll.stats.summaries import CellSummary
 
 
@@ -34,7 +34,7 @@ class ConditionRow:
     median: CellSummary | None
 
     @property
-    def platform_beside(self) -> str | None:
+    def neighbour_platform(self) -> str | None:
         """The platform of the guests beside."""
         return (self.condition.platform or self.comparison.platform) if self.condition else None
 
@@ -75,7 +75,7 @@ MATRIX: Final = Table[ConditionRow](
         shared("load", lambda row: row.condition and row.condition.load),
         shared("affinity", lambda row: row.condition and row.condition.affinity),
         count("guests", "guests beside it", lambda row: row.condition and row.condition.guests),
-        shared("beside", lambda row: row.platform_beside),
+        shared("beside", lambda row: row.neighbour_platform),
         shared("rate_share", lambda row: row.condition and row.condition.rate_share),
         *of_task(lambda row: row.comparison.task),
         *of_comparison("pairs", _comparison),
@@ -118,10 +118,10 @@ NEIGHBOURS: Final = Table[LoadUse](
     ),
 )
 
-ROUTERS_BESIDE: Final = Table[RouterBeside](
+NEIGHBOUR_ROUTERS: Final = Table[NeighbourRouter](
     "routers_beside",
     "a platform as a router, a condition and frames, as Schlosser et al. 2011 print it",
-    lambda source: source.analysis.routers_beside,
+    lambda source: source.analysis.neighbour_routers,
     (
         shared("platform", lambda router: router.platform),
         shared("condition", lambda router: router.condition.label),
@@ -133,7 +133,7 @@ ROUTERS_BESIDE: Final = Table[RouterBeside](
         shared("sources", lambda router: router.shape.sources),
         shared("blocks", lambda router: router.blocks),
         *mean("alone", "the maximum alone", lambda router: router.alone),
-        *mean("beside", "the maximum beside other guests", lambda router: router.beside),
+        *mean("beside", "the maximum beside other guests", lambda router: router.with_neighbours),
         *of_estimate(
             ("change", "change_low", "change_high"),
             "share",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from virtoll import units
+from virtoll.report import words
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
 from virtoll.report.figures.base import FigureSeries, FigureSpec
@@ -61,7 +62,7 @@ def _panel_of(analysis: Analysis, task: Task) -> Panel:
         return Panel(task, f"% of {analysis.baseline}, higher is better", True, bars)
     scale, unit = units.axis_unit(max(row.summary.centre for row in rows), task.metric.unit)
     bars = {row.platform: Shown(*_scaled(row, scale)) for row in rows}
-    return Panel(task, ", ".join(filter(None, (unit, f"{task.metric.better} is better"))), False, bars)
+    return Panel(task, words.with_commas(unit, f"{task.metric.better} is better"), False, bars)
 
 
 def _percent(row: PaperRow) -> tuple[float, float | None, float | None]:
@@ -110,11 +111,12 @@ def _bars(
     longest = max(bar.value for bar in panel.bars.values())
     limit = longest * _BEYOND
     furthest = max([longest, *(min(bar.high, limit) for bar in panel.bars.values() if bar.high is not None)])
-    without = [label for label in analysis.platforms if label not in panel.bars]
+    bars = {platform: _bar(analysis, platform, panel, shown) for platform, shown in panel.bars.items()}
+    without = (label for label in analysis.platforms if label not in panel.bars)
     return BarPanel(
         title=_title(panel),
         axis=panel.axis,
-        bars={platform: _bar(analysis, platform, panel, shown) for platform, shown in panel.bars.items()},
+        bars=bars,
         missing={label: analysis.paper.missing[label, panel.task] for label in without},
         names=names,
         reach=furthest * _ROOM,
@@ -130,7 +132,9 @@ def _bar(analysis: Analysis, platform: str, panel: Panel, shown: Shown) -> Bar:
     method = analysis.paper_method
     unit = panel.axis.partition(",")[0]
     ends = [units.significant(end) for end in (shown.low, shown.high) if end is not None]
-    spread = f", {method.spread if method else 'interval'} {' to '.join(ends)}" if len(ends) == 2 else ""
+    spread = ""
+    if len(ends) == 2:
+        spread = f", {method.spread if method else 'interval'} {' to '.join(ends)}"
     text = f"{platform}, {panel.task.label}: {units.significant(shown.value)} {unit}{spread}"
     return Bar(shown.value, shown.low, shown.high, units.significant(shown.value), text, panel.task.workload)
 
@@ -141,24 +145,23 @@ def caption(analysis: Analysis) -> str:
     if method is None:
         return ""
     counts = sorted({row.summary.count for row in analysis.paper.rows})
-    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    base = analysis.baseline if method.drawn == "shares" else None
+    number = words.joined(str(counts[0]), str(counts[-1]))
+    sentences = [f"Each bar with its whisker is a platform's {method.title}, of n = {number} values."]
+    whisker = f"The whisker is the {method.spread}"
+    if method.drawn == "shares" and analysis.baseline is not None:
+        base = analysis.baseline
+        sentences.append(f"It is drawn in % of {base}'s (100 %, dashed), so that twice as fast is 200 %.")
+        sentences.append(f"A panel has its own unit where {base} has no value.")
+        whisker += f", over the same centre of {base}"
+    sentences.append(f"{whisker}. One value has none, and an arrow means that it goes on. Axes begin at zero.")
+    sentences.append("A word in the place of a bar says why there is no value: it is not zero.")
+    if analysis.isolation.conditions:
+        sentences.append("The guest is alone: no other runs beside it.")
     tasks, drawn = len(printed_tasks(analysis.tasks)), len(analysis.paper.drawn)
-    shares = (
-        f"It is drawn in % of {base}'s (100 %, dashed), so that twice as fast is 200 %. "
-        f"A panel has its own unit where {base} has no value. "
-        if base is not None
-        else ""
-    )
-    return (
-        f"Each bar with its whisker is a platform's {method.title}, of n = {number} values. {shares}"
-        f"The whisker is the {method.spread}{'' if base is None else f', over the same centre of {base}'}. "
-        "One value has none, and an arrow means that it goes on. Axes begin at zero. "
-        "A word in the place of a bar says why there is no value: it is not zero. "
-        f"{'The guest is alone: no other runs beside it. ' if analysis.isolation.conditions else ''}"
-        f"{f'{tasks - drawn} of {tasks} panels are left out: no platform has a value there. ' if drawn < tasks else ''}"
-        f"No verdict rests on these numbers, which are in tables/paper_summary.csv. After {method.used_by}."
-    )
+    if drawn < tasks:
+        sentences.append(f"{tasks - drawn} of {tasks} panels are left out: no platform has a value there.")
+    sentences.append("No verdict rests on these numbers, which are in tables/paper_summary.csv.")
+    return f"{' '.join(sentences)} After {method.used_by}."
 
 
 def parts(source: ReportInput) -> dict[str, FigureSpec]:
@@ -166,13 +169,11 @@ def parts(source: ReportInput) -> dict[str, FigureSpec]:
     panels = panels_of(source.analysis)
     rows = max(1, int(_PAGE_INCHES / _height(source.analysis, panels)))
     pages = _pages(panels, rows * _COLUMNS)
-    titles = (
-        [TITLE] if len(pages) == 1 else [f"{TITLE}, {number} of {len(pages)}" for number in range(1, len(pages) + 1)]
-    )
-    return {
-        str(number): FigureSpec(title, caption, functools.partial(draw, panels=page))
-        for number, (title, page) in enumerate(zip(titles, pages, strict=True), 1)
-    }
+    figures = {}
+    for number, page in enumerate(pages, 1):
+        title = f"{TITLE}, {number} of {len(pages)}" if len(pages) > 1 else TITLE
+        figures[str(number)] = FigureSpec(title, caption, functools.partial(draw, panels=page))
+    return figures
 
 
 def _pages(panels: Sequence[Panel], most: int) -> list[Sequence[Panel]]:

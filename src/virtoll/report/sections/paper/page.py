@@ -8,7 +8,7 @@ from typing import Any
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
-from virtoll.report.rows import Shown, TableRow, platforms_of
+from virtoll.report.rows import Shown, TableRow, grouped, platforms_of
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task
@@ -19,17 +19,14 @@ def paper_values(source: ReportInput) -> dict[str, Any] | None:
     analysis, method = source.analysis, source.analysis.paper_method
     if method is None or not analysis.paper.rows:
         return None
-    rows = {(row.platform, row.task): row for row in analysis.paper.rows}
+    by_task = grouped(analysis.paper.rows, lambda row: row.task)
     platforms = platforms_of(analysis, analysis.paper.rows)
-    return {
-        "method": method,
-        "platforms": platforms,
-        "rows": [
-            TableRow(task.label, tuple(_cell(analysis, rows.get((platform, task)), task) for platform in platforms))
-            for task in analysis.tasks
-            if any(row.task == task for row in analysis.paper.rows)
-        ],
-    }
+    rows = []
+    for task in analysis.tasks:
+        if task in by_task:
+            there = {row.platform: row for row in by_task[task]}
+            rows.append(TableRow(task.label, tuple(_cell(analysis, there.get(label), task) for label in platforms)))
+    return {"method": method, "platforms": platforms, "rows": rows}
 
 
 def substitutes(analysis: Analysis) -> list[tuple[str, list[str]]]:
@@ -45,7 +42,7 @@ def _cell(analysis: Analysis, row: PaperRow | None, task: Task) -> Shown:
     if row is None:
         return Shown("–", "not measured", "missing")
     unit, summary = task.metric.unit, row.summary
-    ends = (summary.low, summary.high) if summary.low is not None and summary.high is not None else None
+    ends = words.ends_of(summary.low, summary.high)
     spread = units.between(*ends, unit) if ends is not None else "no spread"
     share = "" if row.share is None or row.platform == analysis.baseline else f"{words.share(row.share)}, "
     kind = "caveat" if row.platform in analysis.caveats else ""

@@ -51,37 +51,28 @@ class Upright:
 
 def draw(analysis: Analysis, width: Width, panels: Sequence[OverParameter]) -> Specification:
     """A row a metric, a column a condition or else whatever differs; metrics of one panel each flow."""
-    metrics = list(dict.fromkeys(panel.metric for panel in panels))
     conditions = len({panel.condition for panel in panels}) > 1
     rows = list(grouped(panels, lambda panel: (panel.metric, panel.others if conditions else "")).values())
     flow = all(len(row) == 1 for row in rows)
-    rows = [list(panels)] if flow else rows
+    if flow:
+        rows = [list(panels)]
     columns = _columns(max(map(len, rows)), flow=flow)
-    axes = {metric: _upright([panel for panel in panels if panel.metric == metric]) for metric in metrics}
+    axes = {metric: _upright(its) for metric, its in grouped(panels, lambda panel: panel.metric).items()}
     left = upright_room(width)
     each = left if flow else 0.0
     size = (panel_width(width, columns, left - each, each=each + 6), pixels(72 * _ROW_INCHES - 50))
-    drawn = []
-    for line in (row[start : start + columns] for row in rows for start in range(0, len(row), columns)):
-        beside = [
-            _panel(
-                analysis,
-                panel,
-                axes[panel.metric],
-                size=size,
-                first=flow or panel is line[0],
-                title=_titled(panel, conditions, columns),
-            )
-            for panel in line
-        ]
-        drawn.append({"hconcat": beside, "spacing": 14})
+    lines: list[list[Specification]] = []
+    for row in rows:
+        for place, panel in enumerate(row):
+            if place % columns == 0:
+                lines.append([])
+            title = textwrap.wrap(_title(panel, conditions), _TITLE_LETTERS // columns)
+            upright, first = axes[panel.metric], flow or not lines[-1]
+            lines[-1].append(_panel(analysis, panel, upright, size=size, first=first, title=title))
+    drawn = [{"hconcat": line, "spacing": 14} for line in lines]
     shown = platforms_of(analysis, (curve for panel in panels for curve in panel.curves))
     entries = [*legends.platforms(analysis, shown), *legends.of_caveats(analysis, shown)]
     return figure([*drawn, *legends.legend(width, entries, left)])
-
-
-def _titled(panel: OverParameter, conditions: bool, columns: int) -> list[str]:
-    return textwrap.wrap(_title(panel, conditions), _TITLE_LETTERS // columns)
 
 
 def _columns(count: int, *, flow: bool) -> int:
@@ -101,22 +92,21 @@ def _upright(panels: Sequence[OverParameter]) -> Upright:
     cells = _cells(panels)
     medians = [cell.median for cell in cells]
     scale, unit = units.axis_unit(max(medians), panels[0].metric.unit)
-    ends = [
-        end
-        for cell in cells
-        if cell.interval is not None
-        for end in (max(cell.interval.low, cell.median / _BEYOND), min(cell.interval.high, cell.median * _BEYOND))
-    ]
-    low, high = min([*medians, *ends]) / scale, max([*medians, *ends]) / scale
-    wide = max(medians) > _WIDE * min(medians)
-    return Upright(scale, unit, low / 1.2 if wide else 0.0, high * (1.2 if wide else 1.1))
+    ends = list(medians)
+    for cell in cells:
+        if cell.interval is not None:
+            ends += max(cell.interval.low, cell.median / _BEYOND), min(cell.interval.high, cell.median * _BEYOND)
+    low, high = min(ends) / scale, max(ends) / scale
+    if max(medians) > _WIDE * min(medians):
+        return Upright(scale, unit, low / 1.2, high * 1.2)
+    return Upright(scale, unit, 0.0, high * 1.1)
 
 
 def _title(panel: OverParameter, conditions: bool) -> str:
     """What tells a panel from the others in its line; where nothing does, its metric."""
     beside = panel.condition if panel.condition == ALONE else f"beside {panel.condition}"
-    telling = [panel.others, beside if conditions else ""]
-    return ", ".join(filter(None, telling)) or units.metric_words(panel.metric.name)
+    telling = words.with_commas(panel.others, beside if conditions else "")
+    return telling or units.metric_words(panel.metric.name)
 
 
 def _panel(
@@ -129,11 +119,14 @@ def _panel(
     title: Sequence[str],
 ) -> Specification:
     limits = (upright.low, upright.high)
-    named = ", ".join(filter(None, (units.metric_words(panel.metric.name), upright.unit)))
-    ticks = nice_log_ticks(*limits) if upright.logarithmic else None
-    scale: Specification | None = {"type": "log"} if upright.logarithmic else None
+    named = words.with_commas(units.metric_words(panel.metric.name), upright.unit)
+    scale: Specification | None = None
+    ticks = None
+    if upright.logarithmic:
+        scale, ticks = {"type": "log"}, nice_log_ticks(*limits)
     up = axis(limits, textwrap.wrap(named, 26) if first else None, scale=scale, ticks=ticks, labelled=first)
-    up["axis"] |= {} if ticks is not None and upright.low < _SMALL else COUNTS
+    if not (upright.logarithmic and upright.low < _SMALL):
+        up["axis"] |= COUNTS
     up["axis"] |= {"tickCount": 5}
     lines = {curve.platform: [_point(panel, point, upright) for point in curve.points] for curve in panel.curves}
     across = _across(panel, size[0])
@@ -163,7 +156,8 @@ def _across(panel: OverParameter, width: float) -> Specification:
         if values[0] > 0:
             scale, at = {"type": "log"}, list(map(math.log, values))
         else:
-            scale, at = {"type": "symlog", "constant": above[0]}, [math.log1p(value / above[0]) for value in values]
+            scale = {"type": "symlog", "constant": above[0]}
+            at = [math.log1p(value / above[0]) for value in values]
     named = where_room([words.parameter_place(panel.parameter, value) for value in values], at, width)
     ends = (values[0], values[-1])
     return axis(ends, words.parameter_axis(panel.parameter), scale=scale, ticks=values, names=named)
@@ -176,11 +170,9 @@ def caption(analysis: Analysis, panels: Sequence[OverParameter]) -> str:
     shown = {curve.platform for panel in panels for curve in panel.curves}
     missing = [platform for platform in analysis.platforms if platform not in shown]
     unseen = f"No value at all: {', '.join(missing)}. " if missing else ""
-    beside = (
-        "A panel is a condition: the guest alone, or beside others. "
-        if len({panel.condition for panel in panels}) > 1
-        else ""
-    )
+    beside = ""
+    if len({panel.condition for panel in panels}) > 1:
+        beside = "A panel is a condition: the guest alone, or beside others. "
     return (
         f"Each line is a platform of {panels[0].metric.workload} over {parameter}; only that parameter differs along "
         f"it. {beside}{_cpu_words(panels)}"

@@ -39,8 +39,11 @@ class Upright:
 
 def _tasks(analysis: Analysis) -> list[Task]:
     """Those of which all guests together have a value, at two numbers of guests or more."""
-    rows = [row for row in analysis.at_once.rows if row.task.metric.primary and row.together is not None]
-    return [task for task in analysis.at_once.tasks if len({row.point.guests for row in rows if row.task == task}) > 1]
+    guests: dict[Task, set[int]] = {}
+    for row in analysis.at_once.rows:
+        if row.task.metric.primary and row.together is not None:
+            guests.setdefault(row.task, set()).add(row.point.guests)
+    return [task for task in analysis.at_once.tasks if len(guests.get(task, ())) > 1]
 
 
 def draw(analysis: Analysis, width: Width) -> Specification:
@@ -79,7 +82,8 @@ def _entries(analysis: Analysis, rows: Sequence[ScaleRow]) -> list[legends.Entry
 
 def _widths(rows: Sequence[ScaleRow]) -> dict[int, float]:
     """How wide a line is, in pixels, by its guests' number of vCPUs."""
-    return {vcpus: 1.2 + 0.8 * place for place, vcpus in enumerate(sorted({row.point.vcpus for row in rows}))}
+    numbers = sorted({row.point.vcpus for row in rows})
+    return {vcpus: 1.2 + 0.8 * place for place, vcpus in enumerate(numbers)}
 
 
 def _panel(
@@ -115,10 +119,11 @@ def _across(rows: Sequence[ScaleRow], width: float, *, last: bool) -> Specificat
 
 def _words(analysis: Analysis, row: ScaleRow) -> str:
     """'4 guests, sysbench cpu: all together 2.51 jobs/s, one guest 1.59 s, medians over 6 trials'."""
-    together = "" if row.together is None else f"all together {units.value(row.together, row.together_unit)}, "
-    over = f"median{'s' if together else ''} over {row.trials} trial{'s' if row.trials > 1 else ''}"
-    each = f"one guest {units.value(row.each, row.task.metric.unit)}"
-    return f"{analysis.at_once.words(row.point)}, {row.task.label}: {together}{each}, {over}"
+    what, over = f"one guest {units.value(row.each, row.task.metric.unit)}", "median"
+    if row.together is not None:
+        what, over = f"all together {units.value(row.together, row.together_unit)}, {what}", "medians"
+    trials = words.counted(row.trials, "trial")
+    return f"{analysis.at_once.words(row.point)}, {row.task.label}: {what}, {over} over {trials}"
 
 
 def caption(analysis: Analysis) -> str:

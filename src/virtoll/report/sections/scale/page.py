@@ -1,6 +1,7 @@
 """The same work in several guests at once, for the page and the terminal."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from virtoll import units
@@ -25,11 +26,12 @@ def scale_values(source: ReportInput) -> dict[str, Any] | None:
     if not at_once.points:
         return None
     platforms = platforms_of(analysis, at_once.rows)
+    primary = (row for row in at_once.rows if row.task.metric.primary)
     return {
         "platforms": platforms,
         "matrices": [matrix(task.label, _matrix(analysis, task, platforms), platforms) for task in at_once.tasks],
-        "rows": [_row(analysis, row) for row in at_once.rows if row.task.metric.primary],
-        "groups": [_group_row(analysis, row) for row in at_once.groups],
+        "rows": list(map(partial(_row, analysis), primary)),
+        "groups": list(map(partial(_group_row, analysis), at_once.groups)),
         "family": at_once.family,
         "control_line": control_line(analysis),
     }
@@ -58,12 +60,16 @@ def _matrix(analysis: Analysis, task: Task, platforms: list[str]) -> list[TableR
         note = "one guest" if platform == baseline else ""
         return or_dash(row, lambda there: units.value(there.each, task.metric.unit), note, kind="value")
 
-    points = [point for point in at_once.points if any(at_once.row(label, task, point) for label in platforms)]
-    return [TableRow(at_once.words(point), tuple(cell(label, point) for label in platforms)) for point in points]
+    rows = []
+    for point in at_once.points:
+        if any(at_once.row(label, task, point) for label in platforms):
+            cells = (cell(label, point) for label in platforms)
+            rows.append(TableRow(at_once.words(point), tuple(cells)))
+    return rows
 
 
 def _row(analysis: Analysis, row: ScaleRow) -> TableRow:
-    several = row.point.guests > 1
+    slowest, skew = (row.slowest, row.skew) if row.point.guests > 1 else (None, None)
     return TableRow(
         row.platform,
         (
@@ -73,9 +79,9 @@ def _row(analysis: Analysis, row: ScaleRow) -> TableRow:
             or_dash(row.speedup, factor),
             Shown(units.value(row.each, row.task.metric.unit)),
             or_dash(row.jain, units.significant),
-            or_dash(row.slowest if several else None, factor),
+            or_dash(slowest, factor),
             or_dash(row.finished_ns, units.nanoseconds),
-            or_dash(row.skew if several else None, units.percent),
+            or_dash(skew, units.percent),
             or_dash(row.cpu_ns, units.nanoseconds),
             Shown(str(row.trials)),
         ),
@@ -97,7 +103,8 @@ def _group_row(analysis: Analysis, row: GroupRow) -> TableRow:
             Shown(analysis.at_once.words(row.point), kind="text"),
             Shown(units.size(row.point.memory_bytes)),
             *(or_dash(time, units.nanoseconds) for time in (row.first_ns, row.last_ns, row.up_ns)),
-            *(or_dash(memory, _memory) for memory in (row.held_bytes, row.taken_bytes)),
+            or_dash(row.held_bytes, _memory),
+            or_dash(row.taken_bytes, _memory),
             Shown(str(row.starts), failed),
         ),
     )
@@ -124,15 +131,13 @@ def at_once_terminal(analysis: Analysis, width: int, damage: Sequence[str] = ())
             if any(scale_rows):
                 rows.append((at_once.words(point), [_terminal_cell(analysis, row) for row in scale_rows]))
         lines += [text(""), *matrices(task.label, platforms, rows, width)]
-    notes = (
-        f"What all guests do together, and each platform against {analysis.baseline} with as many guests."
-        if analysis.baseline
-        else "What all guests do together.",
-        control_line(analysis),
-        f"Verdicts are corrected (Holm) over {at_once.family} comparisons." if at_once.family else "",
-        host_line(analysis),
-        overhead_line(analysis),
-    )
+    note = "What all guests do together"
+    if analysis.baseline:
+        note += f", and each platform against {analysis.baseline} with as many guests"
+    notes = [f"{note}.", control_line(analysis)]
+    if at_once.family:
+        notes.append(f"Verdicts are corrected (Holm) over {at_once.family} comparisons.")
+    notes += host_line(analysis), overhead_line(analysis)
     return [*lines, text(""), *(text(note) for note in notes if note)]
 
 

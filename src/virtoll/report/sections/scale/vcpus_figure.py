@@ -64,10 +64,11 @@ def _words(row: ScaleRow) -> str:
     """'1 guest with 2 virtual CPUs, a build: one guest 6.10 s, CPU time of a guest 3.10 s, medians over 6 trials'."""
     cpus = words.counted(row.point.vcpus, "virtual CPU")
     each = "" if row.point.guests == 1 else " each"
-    cpu = "" if row.cpu_ns is None else f", CPU time of a guest {units.nanoseconds(row.cpu_ns)}"
-    over = f"median{'s' if cpu else ''} over {row.trials} trial{'s' if row.trials > 1 else ''}"
-    value = units.value(row.each, row.task.metric.unit)
-    return f"{row.point.label} with {cpus}{each}, {row.task.label}: one guest {value}{cpu}, {over}"
+    what, over = f"one guest {units.value(row.each, row.task.metric.unit)}", "median"
+    if row.cpu_ns is not None:
+        what, over = f"{what}, CPU time of a guest {units.nanoseconds(row.cpu_ns)}", "medians"
+    trials = words.counted(row.trials, "trial")
+    return f"{row.point.label} with {cpus}{each}, {row.task.label}: {what}, {over} over {trials}"
 
 
 def caption(analysis: Analysis) -> str:

@@ -55,24 +55,25 @@ def _panel(analysis: Analysis, rows: Sequence[Scaling], size: tuple[float, float
 
 
 def _point(row: Scaling, step: Step, *, share: bool) -> LinePoint:
-    values = sorted(100 * ratio for ratio in step.ratios) if share else sorted(step.rates)
+    values, unit = sorted(step.rates), "frames/s"
+    if share:
+        values, unit = sorted(100 * ratio for ratio in step.ratios), "% of the smallest size"
     if not values:
         return LinePoint(step.size, None)
-    unit = "% of the smallest size" if share else "frames/s"
     middle, blocks = statistics.median(values), words.counted(len(values), "block")
-    others = f", {row.words}" if row.words else ""
+    size = words.with_commas(str(step.size), row.words)
     ends = units.between(values[0], values[-1], unit)
-    text = f"{FACTORS[row.factor]}: {step.size}{others}; median {units.value(middle, unit)}, blocks {ends}, {blocks}"
+    text = f"{FACTORS[row.factor]}: {size}; median {units.value(middle, unit)}, blocks {ends}, {blocks}"
     return LinePoint(step.size, middle, values[0], values[-1], text)
 
 
 def _across(rows: Sequence[Scaling]) -> Specification:
     """Sizes, and a little room at both ends; tables of routes begin with none, and go far."""
     sizes = sorted({step.size for row in rows for step in row.steps})
-    routes = rows[0].factor == "routes"
-    scale: Specification = {"type": "symlog", "constant": 1} if routes else {}
-    margin = 0.0 if routes else 0.04 * (sizes[-1] - sizes[0])
-    names = [whole(size) if routes else str(size) for size in sizes]
+    scale: Specification = {}
+    margin, names = 0.04 * (sizes[-1] - sizes[0]), list(map(str, sizes))
+    if rows[0].factor == "routes":
+        scale, margin, names = {"type": "symlog", "constant": 1}, 0.0, list(map(whole, sizes))
     title = FACTORS[rows[0].factor]
     across = axis((sizes[0] - margin, sizes[-1] + margin), title, scale=scale, ticks=sizes, names=names)
     across["axis"]["labelOverlap"] = "greedy"

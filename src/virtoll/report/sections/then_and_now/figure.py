@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from virtoll.claims.then_and_now import Now, PublishedAnswer
 from virtoll.reference.published import Study
+from virtoll.report import words
 from virtoll.report.figures import legends, markers
 from virtoll.report.figures.base import FigureSeries, FigureSpec, blocks_text
 from virtoll.report.figures.caveats import SIGN
@@ -24,6 +25,7 @@ from virtoll.report.figures.marks import (
     panels,
     rule_through,
     text_width,
+    with_data,
 )
 from virtoll.report.figures.style import (
     INK,
@@ -62,22 +64,18 @@ class _Look:
 def figures_by_paper(source: ReportInput) -> dict[str, FigureSpec]:
     """One figure for each paper of which at least two numbers have a share and something beside it."""
     figures = {}
-    for name in dict.fromkeys(row.study.name for row in source.beside.rows):
-        rows = source.beside.of(name)
+    for name in dict.fromkeys(row.study.name for row in source.then_and_now.rows):
+        rows = source.then_and_now.of(name)
         groups = groups_of(rows)
         if groups:
             study = rows[0].study
+            authors = study.citation.split(":", maxsplit=1)[0]
             figures[name] = FigureSpec(
-                f"{TITLE}: {_short(study)}",
+                f"{TITLE}: {authors}",
                 partial(_caption, study=study, groups=groups, all_rows=len(rows)),
                 partial(_draw, groups=groups),
             )
     return figures
-
-
-def _short(study: Study) -> str:
-    """'Schlosser, Duelli, Goll'."""
-    return study.citation.split(":", maxsplit=1)[0]
 
 
 def groups_of(rows: Iterable[PublishedAnswer]) -> list[Group]:
@@ -179,12 +177,13 @@ def _layers(
         "value": layer(point, now_x | y | {"fill": paint, "shape": shape, "tooltip": SAID}, "isValid(datum.value)"),
         "caveat": layer(cross | {"strokeWidth": 1, "fill": None}, now_x | y, "datum.caveat"),
     }
+    outlines = {datum.get("outline") for datum in data}
     rings = [
         layer(ring | {"shape": sign}, then_x | y | {"tooltip": SAID}, f"datum.outline === '{name}'")
         for name, sign in {"about": "circle", **_SHAPES}.items()
-        if any(datum.get("outline") == name for datum in data)
+        if name in outlines
     ]
-    return [*(drawn_layer for field, drawn_layer in drawn.items() if any(field in datum for datum in data)), *rings]
+    return [*with_data(drawn.items(), data), *rings]
 
 
 def _data(row: PublishedAnswer, line: int) -> Iterator[Specification]:
@@ -221,20 +220,20 @@ def _entries(look: _Look, groups: Sequence[Group]) -> list[legends.Entry]:
     entries = [legends.Entry("then: the paper", shape="circle", fill=PAPER, stroke=INK, points=4.6)]
     for label, style in look.styles.items():
         if label in standings:
-            name = ", ".join(filter(None, (f"{label} {SIGN}" if label in marked else label, standings[label])))
+            name = words.with_commas(f"{label} {SIGN}" if label in marked else label, standings[label])
             entries.append(replace(legends.of_style(f"now: {name}", label, style), dash=(1, 0)))
     sign = legends.Entry("", shape=markers.BOX, fill=PAPER, stroke=INK)
     return entries + [replace(sign, label=f"{SIGN} ×  {caveat}") for caveat in dict.fromkeys(marked.values())]
 
 
 def of_run(
-    beside: Sequence[PublishedAnswer], platforms: Sequence[str], blocks: str
+    then_and_now: Sequence[PublishedAnswer], platforms: Sequence[str], blocks: str
 ) -> tuple[partial[Specification], str] | None:
     """What draws one run's rows at a width, and its caption; None if there are too few."""
-    groups = groups_of(beside)
+    groups = groups_of(then_and_now)
     if not groups:
         return None
-    return partial(draw, groups, platforms), caption(beside[0].study, groups, len(beside), blocks)
+    return partial(draw, groups, platforms), caption(then_and_now[0].study, groups, len(then_and_now), blocks)
 
 
 def _caption(analysis: Analysis, study: Study, groups: Sequence[Group], all_rows: int) -> str:

@@ -3,7 +3,6 @@
 No numbers are computed here: they come from ``claims/then_and_now.py``. What the run says of claims is in ``claims``.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,20 +46,20 @@ class PaperView:
 
 def then_and_now_values(source: ReportInput) -> dict[str, Any] | None:
     """What the template prints; None if nothing of any paper was measured and the experiment names none."""
-    beside, manifest = source.beside, source.analysis.data.manifest
-    if not beside.rows and beside.study is None:
+    then_and_now, manifest = source.then_and_now, source.analysis.data.manifest
+    if not then_and_now.rows and then_and_now.study is None:
         return None
-    studies = {row.study.name: row.study for row in beside.rows}
-    if beside.study is not None:
-        studies = {beside.study.name: beside.study, **studies}
-    forwards = any(pair[0].workload == "forward" for row in beside.rows for pair in row.question.then.values)
+    studies = {row.study.name: row.study for row in then_and_now.rows}
+    if then_and_now.study is not None:
+        studies = {then_and_now.study.name: then_and_now.study, **studies}
+    forwards = any(pair[0].workload == "forward" for row in then_and_now.rows for pair in row.question.then.values)
     return {
-        "papers": [_paper(study, beside.of(name)) for name, study in studies.items()],
-        "here": ", ".join(str(manifest.host[key]) for key in ("cpu_model", "kernel", "os") if manifest.host.get(key)),
+        "papers": [_paper(study, then_and_now.of(name)) for name, study in studies.items()],
+        "here": words.with_commas(*map(manifest.host.get, ("cpu_model", "kernel", "os"))),
         "virtual": manifest.testbed is None and forwards,
-        "named": beside.study,
-        "missing": sorted(beside.untold.items(), key=lambda item: -item[1]),
-        "other": list(_other_rows(beside.study.values)) if beside.study is not None else [],
+        "named": then_and_now.study,
+        "missing": sorted(then_and_now.untold.items(), key=lambda item: -item[1]),
+        "other": list(_other_rows(then_and_now.study.values if then_and_now.study is not None else ())),
     }
 
 
@@ -85,30 +84,31 @@ def said_then(row: PublishedAnswer) -> str:
 def said_now(row: PublishedAnswer, now: Now) -> str:
     """A platform's share in words, as a pointer shows it."""
     shown = _now(now.ratio)
-    parts = ", ".join(filter(None, (shown.main, shown.small, shown.but)))
-    return f"now, {now.ratio.platform}, {row.question.what}: {parts}"
+    share = words.with_commas(shown.main, shown.small, shown.but)
+    return f"now, {now.ratio.platform}, {row.question.what}: {share}"
 
 
 def _paper(study: Study, rows: Sequence[PublishedAnswer]) -> PaperView:
     sources: dict[str, list[PublishedView]] = {}
     for row in rows:
         views = sources.setdefault(row.question.source, [])
-        views.append(beside_view(row, known=any(place(row) == view.name for view in views)))
+        views.append(published_view(row, known=any(place(row) == view.name for view in views)))
     how = dict.fromkeys(f"{row.question.source}: {row.question.how}" for row in rows if row.question.how)
     return PaperView(study, tuple((source, tuple(views)) for source, views in sources.items()), tuple(how))
 
 
-def beside_view(row: PublishedAnswer, *, known: bool) -> PublishedView:
+def published_view(row: PublishedAnswer, *, known: bool) -> PublishedView:
     """A question with its answers as text; `known`: the version of the paper's platform stands in a row above."""
     question = row.question
     printed = [printed_words(value, base) for value, base in question.then.values]
     small = printed[0] if len(printed) == 1 else ""
     hint = "; ".join(printed)
     text = question.then.words if question.then.low is not None else ""
+    version = row.platform.version if row.platform is not None and not known else ""
     return PublishedView(
         question.what,
         place(row),
-        row.platform.version if row.platform is not None and not known else "",
+        version,
         Shown(share_words(question.then), small, hint=hint, words=text),
         question.then.notes,
         tuple((now.ratio.platform, _standing(now), _now(now.ratio)) for now in row.nows),
@@ -136,26 +136,26 @@ def _number(value: PublishedValue) -> str:
 
 def _standing(now: Now) -> str:
     standing = "" if now.standing in (Correspondence.PRODUCT, Correspondence.BARE_HOST) else str(now.standing)
-    return ", ".join(filter(None, (standing, now.ratio.task, now.ratio.under)))
+    return words.with_commas(standing, now.ratio.task, now.ratio.under)
 
 
 def _now(ratio: Ratio) -> Shown:
     assert ratio.estimate is not None, "then_and_now takes none without"
     of_what = "itself alone" if ratio.against == "alone" else ratio.against
     against = f"of {of_what}" if of_what else ""
-    interval = ratio.interval
-    single = interval is None and ratio.blocks == 1
-    ends = words.ends(interval.low, interval.high) if interval is not None else "one block" if single else ""
-    but = "functional only" if ratio.functional else "" if single else ratio.reason
-    times = "" if interval is None or ratio.unit or ratio.functional else words.times(ratio.estimate, *_ends(ratio))
-    directions = [direction for direction in ("slower", "faster") if direction in times]
-    kind = "caveat" if ratio.functional else "".join(directions)
-    small = ", ".join(filter(None, (against, ends)))
+    interval, but = ratio.interval, ratio.reason
+    ends = times = kind = ""
+    if interval is not None:
+        ends = words.ends(interval.low, interval.high)
+    elif ratio.blocks == 1:
+        ends, but = "one block", ""
+    if ratio.functional:
+        kind, but = "caveat", "functional only"
+    elif interval is not None and not ratio.unit:
+        times = words.times(ratio.estimate, interval.low, interval.high)
+        kind = "".join(direction for direction in ("slower", "faster") if direction in times)
+    small = words.with_commas(against, ends)
     return Shown(words.share(ratio.estimate, interval), small, kind, ratio.reason, but, words=times)
-
-
-def _ends(ratio: Ratio) -> tuple[float, float]:
-    return (ratio.interval.low, ratio.interval.high) if ratio.interval is not None else (0.0, math.inf)
 
 
 def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
@@ -164,10 +164,9 @@ def _other_rows(values: Iterable[PublishedValue]) -> Iterable[TableRow]:
     for value in values:
         where = ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in value.parameters.items())
         metric = f"{value.metric.replace('_', ' ')} {RELATION_WORDS[value.relation]}{_number(value)}"
-        note = f" [{value.note}]" if value.note else ""
-        gathered.setdefault((value.source, value.scenario, value.platform), {})[
-            f"{metric}{f' ({where})' if where else ''}"
-        ] = note
+        note = f"[{value.note}]" if value.note else ""
+        texts = gathered.setdefault((value.source, value.scenario, value.platform), {})
+        texts[f"{metric}{words.bracketed(where)}"] = note
     for (source, scenario, platform), texts in gathered.items():
-        notes = list(dict.fromkeys(note.strip() for note in texts.values() if note))
-        yield TableRow(source, (Shown(scenario), Shown(platform), Shown("; ".join(texts), " ".join(notes))))
+        notes = " ".join(dict.fromkeys(filter(None, texts.values())))
+        yield TableRow(source, (Shown(scenario), Shown(platform), Shown("; ".join(texts), notes)))

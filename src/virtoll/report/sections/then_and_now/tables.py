@@ -24,9 +24,9 @@ class Answer:
 
 def answers_of(rows: Iterable[PublishedAnswer]) -> Iterator[Answer]:
     """Each answer of the run, question by question."""
-    for beside in rows:
-        for now in beside.nows:
-            yield Answer(beside.study, beside.question, now.standing, now.ratio)
+    for then_and_now in rows:
+        for now in then_and_now.nows:
+            yield Answer(then_and_now.study, then_and_now.question, now.standing, now.ratio)
 
 
 def _printed(answer: Answer) -> str | None:
@@ -36,7 +36,7 @@ def _printed(answer: Answer) -> str | None:
 ANSWERS: Final = Table[Answer](
     "then_and_now",
     "a number that a paper prints, and a platform of the run beside it",
-    lambda source: answers_of(source.beside.rows),
+    lambda source: answers_of(source.then_and_now.rows),
     (
         shared("paper", lambda answer: answer.study.name),
         shared("source", lambda answer: answer.question.source),

@@ -17,7 +17,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.isolation import Isolation
-from virtoll.stats.routers_beside import RouterBeside, routers_beside
+from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.values import Observation, Task
 
@@ -64,7 +64,7 @@ def beside(number: int, block: int, *others: Point | None, condition: Condition 
     return trial(number, block=block, condition=condition, neighbours=records, **given)
 
 
-def only(rows: Sequence[RouterBeside]) -> RouterBeside:
+def only(rows: Sequence[NeighbourRouter]) -> NeighbourRouter:
     (one,) = rows
     return one
 
@@ -75,10 +75,10 @@ def test_means_are_over_blocks_that_have_both_in_mbit_on_the_wire() -> None:
         ("p", ROUTER, ALONE): cell(ROUTER, "p", (0, 1), (0, 3), (1, 4), (2, 9)),
         ("p", ROUTER, FLOOD.label): cell(ROUTER, "p", (1, 3), (0, 1), (3, 9)),
     }
-    row = only(routers_beside(matrix(cells, network="nothing was lost"), [], ("p",)))
+    row = only(neighbour_routers(matrix(cells, network="nothing was lost"), [], ("p",)))
     assert (row.platform, row.task, row.condition, row.blocks) == ("p", ROUTER, FLOOD, 2)
     assert row.shape == FrameShape(frame_size_bytes=64)
-    assert (row.alone.value, row.beside.value) == (3 * 672, 2 * 672)
+    assert (row.alone.value, row.with_neighbours.value) == (3 * 672, 2 * 672)
     assert row.change.value == pytest.approx(-0.375)
     # Student's t of two values: 12.7062 times half their difference.
     assert row.change.interval is not None
@@ -108,7 +108,7 @@ def test_what_the_other_guest_was_sent_and_forwarded_is_of_its_own_frames() -> N
         beside(6, 1, wrong, status="invalid"),
         beside(7, 1, wrong, parameters={"frame_size_bytes": 1500}),
     ]
-    row = only(routers_beside(matrix(cells), trials, ("p",)))
+    row = only(neighbour_routers(matrix(cells), trials, ("p",)))
     assert row.into_other is not None
     assert row.out_of_other is not None
     assert row.into_other.value == pytest.approx(0.012160 * (150_000 + 50_000) / 2)
@@ -128,7 +128,7 @@ def test_rows_are_by_condition_frames_and_platform_with_both_rates() -> None:
     }
     del cells["p", ROUTER, ALONE]
     cells["q", LARGE, ALONE] = cell(LARGE, "q", (9, 1))
-    rows = routers_beside(matrix(cells), [], ("q", "p", "gone"))
+    rows = neighbour_routers(matrix(cells), [], ("q", "p", "gone"))
     assert [(row.condition, row.task, row.platform) for row in rows] == [
         (FLOOD, LARGE, "p"),
         (FLOOD, ROUTER, "q"),
@@ -136,4 +136,4 @@ def test_rows_are_by_condition_frames_and_platform_with_both_rates() -> None:
         (IDLE, ROUTER, "q"),
     ]
     assert only([row for row in rows if row.task == LARGE and row.condition == IDLE]).alone.value == 12_160
-    assert routers_beside(Isolation(), [], ("p",)) == ()
+    assert neighbour_routers(Isolation(), [], ("p",)) == ()

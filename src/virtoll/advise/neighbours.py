@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.advise.frame_sizes import FORWARD
-from virtoll.advise.meets import Answer, BoundCheck, Finding, family_of, finding, measured, of_all, of_any
+from virtoll.advise.meets import (
+    Answer,
+    BoundCheck,
+    Finding,
+    answer_of,
+    checks_of_figures,
+    family_of,
+    finding,
+    of_platform,
+)
 from virtoll.advise.models import MOST_HELD_OUT, held_out_of_blocks
 from virtoll.advise.need import Known, Part, RouterNeed
 from virtoll.advise.routers import asked_of_router
@@ -69,33 +78,31 @@ def load_of(part: Part, known: Known) -> str:
     return STANDS_FOR.get(known.workloads[name].resource, "heavy")
 
 
-def beside_of(
+def with_neighbours_of(
     analysis: Analysis, ratios: Ratios, parts: Sequence[Part], known: Known, platforms: Sequence[str]
 ) -> tuple[WithNeighbours, ...]:
     """For each platform and part of several what it does beside the others; nothing for a need of one part."""
     if len(parts) < 2:
         return ()
     demands = {part: _asked(analysis, ratios, part, _others(part, parts, known)) for part in parts}
-    known_demands = [of_part for of_part in demands.values() if not isinstance(of_part, str)]
-    family = family_of(ratios, itertools.chain.from_iterable(known_demands))
+    family = family_of(ratios, demands.values())
     rows = []
     for platform, part in itertools.product(platforms, parts):
         loads, of_part = _others(part, parts, known), demands[part]
-        measured_demands = [] if isinstance(of_part, str) else of_part
-        platform_demands = [demand for demand in measured_demands if demand.cell.platform == platform]
+        platform_demands = of_platform(of_part, platform)
         if not platform_demands:
             why = of_part if isinstance(of_part, str) else "it was not measured beside it"
             rows.append(WithNeighbours(platform, part.text, loads, Answer.NOT_MEASURED, (), reason=why))
             continue
         findings = tuple(finding(analysis, ratios, demand, family) for demand in platform_demands)
-        needed = _needed_beside(part, parts)
+        needed = _needed_with_neighbours(part, parts)
         answer, reason = _answer(part, findings, _too_little(analysis, platform_demands, needed))
         factors = tuple(_factor(analysis, demand) for demand in _conditions(platform_demands))
         rows.append(WithNeighbours(platform, part.text, loads, answer, findings, factors=factors, reason=reason))
     return tuple(rows)
 
 
-def _needed_beside(part: Part, parts: Sequence[Part]) -> float:
+def _needed_with_neighbours(part: Part, parts: Sequence[Part]) -> float:
     """The highest rate that a router of the other parts must forward; 0 without one."""
     return max((other.rate for other in parts if other is not part and isinstance(other, RouterNeed)), default=0.0)
 
@@ -110,7 +117,7 @@ def _answer(part: Part, findings: Sequence[Finding], too_little: Mapping[str, st
     reasons: dict[str, None] = {}
     for under in dict.fromkeys(verdict.under for verdict in findings):
         verdicts = [verdict for verdict in findings if verdict.under == under]
-        answer = of_any(verdicts) if isinstance(part, RouterNeed) else of_all(verdicts)
+        answer = answer_of(part, verdicts)
         if answer is Answer.MEETS and under not in too_little:
             return Answer.MEETS, ""
         if answer is Answer.FAILS:
@@ -161,25 +168,21 @@ def _factor(analysis: Analysis, demand: BoundCheck) -> Factor:
     if held_out is not None and held_out > MOST_HELD_OUT:
         why = "does not fit"
     ends = known.simultaneous
-    return Factor(label, known.share, ends.low if ends else None, ends.high if ends else None, held_out, why)
+    low, high = (ends.low, ends.high) if ends else (None, None)
+    return Factor(label, known.share, low, high, held_out, why)
 
 
 def _asked(analysis: Analysis, ratios: Ratios, part: Part, loads: Sequence[str]) -> list[BoundCheck] | str:
     """Beside the load that stands for all others; of several loads at once no run knows."""
     if len(loads) > 1:
         return f"no experiment has guests of several loads ({', '.join(loads)}) beside one at once"
-    beside = {"neighbour_load": loads[0]}
+    neighbours = {"neighbour_load": loads[0]}
     if isinstance(part, RouterNeed):
-        return asked_of_router(analysis, ratios, part, beside)
+        return asked_of_router(analysis, ratios, part, neighbours)
     reason = ""
     for workload, bounds in part.asked.items():
-        demands: list[BoundCheck] = []
-        for bound in bounds:
-            cells = measured(ratios, workload, bound.figure.name, {**part.where, **beside})
-            if isinstance(cells, str):
-                reason = reason or cells
-            else:
-                demands += [BoundCheck(bound.text, bound.limit, cell.lower_is_better, cell) for cell in cells]
+        demands, why = checks_of_figures(ratios, workload, bounds, {**part.where, **neighbours})
         if demands:
             return demands
+        reason = reason or why
     return f"{reason} beside the load {loads[0]}"
