@@ -80,6 +80,14 @@ def test_the_reason_says_what_the_instrument_had_and_needs() -> None:
     assert_facts(why_no_result([point((8, 192))]) or "", "4%", "95%", "CPU")
 
 
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long it waited before it measured again, in s."""
+    waited: list[float] = []
+    monkeypatch.setattr("virtoll.workloads.starvation.time.sleep", waited.append)
+    return waited
+
+
 def in_turn(*points: Point) -> Callable[[RequireCpu], Point]:
     """Measures these, one after the other."""
     following = iter(points)
@@ -103,8 +111,9 @@ def test_a_point_without_it_is_measured_again_and_its_share_is_kept() -> None:
     assert taken == fed.replace(discarded_cpu_shares=(0.04, 0.5))
 
 
-def test_after_three_more_the_last_one_is_kept_as_it_is() -> None:
+def test_after_three_more_the_last_one_is_kept_as_it_is(pauses: list[float]) -> None:
     shares = (8, 20, 40, 60)
     taken = retaken(in_turn(*(point((ran, POINT_MS - ran)) for ran in shares)))
     assert taken.discarded_cpu_shares == (0.04, 0.1, 0.2)
     assert starved(taken) is not None
+    assert pauses == [0.1, 0.2, 0.4]

@@ -5,6 +5,7 @@ Main functions: ``retaken``, which measures a point again if not, and ``why_no_r
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from virtoll.workloads.traffic import unbalanced
 
 LEAST_CPU_SHARE: Final = 0.95
 MOST_RETAKES: Final = 3
+FIRST_PAUSE_SECONDS: Final = 0.1
+"""Before the first retake, and twice as long before each other: what takes the CPU may end meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ def retaken(measure: Callable[[RequireCpu], Point]) -> Point:
         try:
             return measure(_require_cpu).replace(discarded_cpu_shares=tuple(discarded))
         except Starved as starved_point:
+            time.sleep(FIRST_PAUSE_SECONDS * 2 ** len(discarded))
             discarded.append(round(starved_point.share, 4))
     return measure(_accept).replace(discarded_cpu_shares=tuple(discarded))
 
