@@ -40,11 +40,7 @@ pub struct ThreadBegan {
 impl ThreadBegan {
     /// Now.
     pub fn now() -> Self {
-        Self {
-            cpu: thread_cpu(),
-            cpu_ns: thread_cpu_ns(),
-            scheduled: Scheduled::of_this_thread(),
-        }
+        Self { cpu: thread_cpu(), cpu_ns: thread_cpu_ns(), scheduled: Scheduled::of_this_thread() }
     }
 
     /// What the calling thread used since.
