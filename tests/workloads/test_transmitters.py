@@ -35,8 +35,7 @@ def sink(*arrived: Arrival) -> OperationAgent:
         }
         for number, (count, first, last) in enumerate(arrived)
     ]
-    cpu = {**recorded_reply("sink-finish")["cpu"], "sink_waited_ns": 0}
-    finish = {"sink": {"per_source": counts, "drained": True, "late_trial_frames": 0}, "cpu": cpu}
+    finish = {"sink": {"per_source": counts, "drained": True, "late_trial_frames": 0}}
     return OperationAgent(sink_open={}, sink_close={}, sink_finish=finish, network={})
 
 
