@@ -42,6 +42,8 @@ def test_the_advice_is_words_of_80_columns_and_the_same_as_json(run: Path) -> No
     assert {one["platform"]: one["answer"] for one in told["platforms"]} == dict.fromkeys(
         ("model", "slow"), Answer.MEETS.value
     )
+    parts = {"platform", "answer", "alone", "with_neighbours", "guests", "caveat"}  # as docs/report-json.md names them
+    assert set(told["platforms"][0]) == parts
     (finding,) = told["platforms"][0]["alone"][0]["findings"]
     assert finding["margin"]["times"] >= finding["margin"]["at_least"] > 1
     assert finding["blocks"] == 3

@@ -80,16 +80,16 @@ def made_up_point(
     *,
     backend: str = GENERATOR,
     sink: str = SINK,
-    condition: dict[str, Any] | None = None,
+    stored: dict[str, Any] | None = None,
 ) -> Point:
     """One point whose books balance and whose rates are these, to the nanosecond of the last frame.
 
-    `intended`: of each stream, frames/s; None: flat out. `beside`: what more the run folder stores of a point.
+    `intended`: of each stream, frames/s; None: flat out. `stored`: what more the run folder stores of a point.
     """
-    condition = condition or {}
-    shared = bool(condition.get("shared_link", False) or condition.get("shared_cpus", False))
+    stored = stored or {}
+    shared = bool(stored.get("shared_link", False) or stored.get("shared_cpus", False))
     reply = made_up_reply(frame_size_bytes, duration_ns, intended, tuple(rates), Ends(backend, sink, shared))
-    return point_of(intended, duration_ns, reply, **condition)
+    return point_of(intended, duration_ns, reply, **stored)
 
 
 def point_of(rate: float | None, duration_ns: int, reply: TrafficReply, **more: Any) -> Point:

@@ -39,7 +39,7 @@ class Made:
 
     `platform`: its label. `parameters`: those given; the rest are the workload's own. `value`: of the primary metric,
     in its unit. `figures`: of its further metrics, by name; `duration` (ns) is the job's where `value` is not.
-    `beside`: the guests beside it, None: alone; `neighbour`: what each of them that forwards is offered and forwards,
+    `condition`: what its neighbours do, None: alone; `neighbour`: what each that forwards is offered and forwards,
     frames/s. `scale`: so many guests at once, each of which measures this; None: one guest.
     For what sends frames: `flat_out` is forwarded of the generator's limit (None: as much as `value`, with frames
     lost); `lossless`: the generator sends no more than `value`, and all of it arrives; `by_source`: the share of each
@@ -208,13 +208,13 @@ def _points(made: Made, slowness: float, limit: float) -> list[Point]:
     backend, sink = used(parameters)
     if isinstance(wanted, TransmittersParameters):
         rate = wanted.rate_frames_per_second or None
-        condition = {
+        stored = {
             "shared_link": wanted.nic == "shared",
             "shared_cpus": wanted.transmitters > 1 and wanted.affinity != "apart",
         }
         path = Path(value, value, value, value, made.shares, lossless=True)
         size, length = wanted.frame_size_bytes, wanted.duration_ns
-        return [made_up_point(size, length, rate, path.rates(rate), backend=backend, sink=sink, condition=condition)]
+        return [made_up_point(size, length, rate, path.rates(rate), backend=backend, sink=sink, stored=stored)]
     if not isinstance(wanted, SweepParameters):
         return []
     listed = [rate * made.streams for rate in wanted.listed_rates if rate * made.streams >= value]

@@ -1,8 +1,8 @@
 """Which platforms of a run meet a need, with what margin and on what evidence; never a guess. Pure.
 
 A need is text (`need`). What a platform measured of it is held against it (`meets`, `routers`), also for several guests
-at once (`guests`) and side by side (`beside`). Where nothing was measured, a model answers if it fits (`models`), and
-else `missing` has the experiment that would tell. `advise` is all of it. `gate` holds a run to thresholds.
+at once (`guests`) and side by side (`neighbours`). Where nothing was measured, a model answers if it fits (`models`),
+and else `missing` has the experiment that would tell. `advise` is all of it. `gate` holds a run to thresholds.
 """
 
 from virtoll.advise.advice import Advice, PlatformAdvice, advise

@@ -47,7 +47,7 @@ def groups(cells: Iterable[Cell]) -> list[list[Cell]]:
         ways = (cell.attributes.get(name) for name in ("sources", "routes", "destinations"))
         key = (cell.platform, cell.under, *ways)
         groups.setdefault(key, {}).setdefault(int(cell.attributes[SIZE]), cell)
-    return [list(map(by_size.__getitem__, sorted(by_size))) for by_size in groups.values()]
+    return [[cell for _, cell in sorted(by_size.items())] for by_size in groups.values()]
 
 
 def falls(cells: Sequence[Cell]) -> bool:

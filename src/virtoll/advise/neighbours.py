@@ -3,7 +3,7 @@
 No run has every workload beside every other. A load of the scenario `neighbours` that takes as much of the same or more
 stands for a part (`STANDS_FOR`): it may show that the part beside it is met, and never that it is not. The
 interference factor is the share of its performance alone that a guest keeps beside a load, by the run's own comparison.
-It does not fit where a block's is further from the others' than `models.MOST_HELD_OUT`. Main type: `Beside`.
+It does not fit where a block's is further from the others' than `models.MOST_HELD_OUT`. Main type: `WithNeighbours`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _BOUND = "a rate of it is a lower bound: more may be possible"
 def asked_of_router(
     analysis: Analysis, ratios: Ratios, need: RouterNeed, neighbours: Mapping[str, Any] | None = None
 ) -> list[BoundCheck] | str:
-    """What each platform is asked; in words what the run lacks. `beside`: what is to be beside it (`readings`)."""
+    """What each platform is asked; in words what the run lacks. `neighbours`: what they are to do (`readings`)."""
     workloads = [FORWARD] if need.plain else [FORWARD, SEARCH]
     where = {**need.where, **(neighbours or {})}
     demands: list[BoundCheck] = []

@@ -1,7 +1,7 @@
 """Then and now: the papers' numbers beside what one run measured of the same, share of performance by share. Pure.
 
-The papers' hosts are gone, so that only shares stand beside each other, each of its own host's. Main types: `Beside`
-(one question with its answers), `Now` (one platform of the run) and `ThenAndNow` (of a whole run).
+The papers' hosts are gone, so that only shares stand beside each other, each of its own host's. Main types:
+`PublishedAnswer` (one question with its answers), `Now` (one platform of the run) and `ThenAndNow` (of a whole run).
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class AdviceView:
     """A need in words: a row for each platform, those that meet it first.
 
     `parts`: of the need. Each row's first cell is of the whole need, one follows for each part, and the last is of how
-    many guests. `beside`: (platforms, lines) of guests side by side. `experiments`: (what it would tell, the text of
-    its file, None: there is none). `document`: all of it for a program.
+    many guests. `with_neighbours`: (platforms, lines) of guests side by side. `experiments`: (what it would tell, the
+    text of its file, None: there is none). `document`: all of it for a program.
     """
 
     parts: tuple[str, ...]

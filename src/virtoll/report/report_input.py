@@ -9,7 +9,7 @@ from virtoll.stats.analysis import Analysis
 
 @dataclass(frozen=True)
 class ReportInput:
-    """`ledger`: what the run says about claims. `beside`: what the papers have beside the run."""
+    """`ledger`: what the run says about claims. `then_and_now`: the same quantities in the papers."""
 
     analysis: Analysis
     ledger: Sequence[Judged] = ()

@@ -224,7 +224,7 @@ def replace_text(
 
 
 def _replace(at: Place, draft: str, content: bytes, mode: int = FILE_MODE) -> None:
-    """``beside``: the name of the new file until it is whole."""
+    """``draft``: the name of the new file until it is whole."""
     try:
         _write_new(dataclasses.replace(at, name=draft), content, mode)
         os.rename(draft, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)

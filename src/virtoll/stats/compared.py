@@ -145,7 +145,7 @@ class Against(Strict):
 class Compared(Strict):
     """What is compared with what: the measured side here, the other in `against`; without that it is a value alone.
 
-    `where`: by parameter of the workload, and by `guests`, `vcpus`, `beside` and `beside_...` (see `readings`).
+    `where`: by parameter of the workload, and by `guests`, `vcpus`, `neighbour_...` (see `readings`).
     `ignoring`: parameters that may differ between both sides. `per`: a parameter that values are divided by.
     `together`: of several guests at once, what all do. `relative_to_baseline`: both sides are shares of the baseline's.
     """

@@ -23,7 +23,8 @@ from virtoll.stats.values import Task, forwarded_rate, offered_rate
 class NeighbourRouter:
     """One platform's router under one condition, over the blocks that have it both alone and so.
 
-    `alone`, `beside`: the most that it forwards, Mbit/s. `change`: the mean of the blocks' `beside / alone - 1`.
+    `alone`, `with_neighbours`: the most that it forwards, Mbit/s. `change`: the mean of the blocks'
+    `with_neighbours / alone - 1`.
     `into_other`, `out_of_other`: what one guest beside was sent and forwarded, Mbit/s; None where it forwards nothing.
     `caveat`: why the change is not the router's own, such as that nothing was lost at the sender's largest rate.
     """

@@ -19,7 +19,7 @@ from virtoll.stats.verdicts import MARGIN
 @dataclass(frozen=True)
 class RunData:
     """One run folder's records, as read; `trials` holds the latest record of each trial but the `warm_ups`, those
-    measured `beside` other guests, and those of several guests `at_once`. `observed`: trials with observers on, which
+    measured `with_neighbours`, and those of several guests `at_once`. `observed`: trials with observers on, which
     are no results and in no statistics but those of `stats/explanation.py`.
     """
 
