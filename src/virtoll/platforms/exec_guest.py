@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import subprocess
 import tempfile
 import time
@@ -24,7 +23,7 @@ from virtoll.lab.commands import PIPED
 from virtoll.lab.inside import end_process
 from virtoll.lab.network import Link
 from virtoll.platforms.base import GuestRequest, GuestStartError
-from virtoll.platforms.containers.guest import AGENT
+from virtoll.platforms.containers.guest import AGENT, plain_name
 from virtoll.platforms.host import Site
 from virtoll.platforms.last_words import last_line
 from virtoll.platforms.managed_guest import ManagedMachine
@@ -101,8 +100,7 @@ def bridged(host: GuestHost, link: Link, bridge: str) -> None:
 
 def name_of(host: GuestHost, request: GuestRequest) -> str:
     """What a guest is called on its host: with the lab's id, by which leftovers are found."""
-    name = re.sub(r"[\W_]", "-", request.name)
-    return f"{host.lab_id}-{name}"
+    return f"{host.lab_id}-{plain_name(request.name)}"
 
 
 def quietly(host: CommandRunner, argv: Sequence[str], role: str) -> None:

@@ -113,7 +113,8 @@ def cautions(
     if not headrooms:
         return ()
     sizes = {task.parameters: task.size for task in tasks}
-    bound, lossless, unknown = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
+    bound: list[tuple[str, str]] = []
+    unknown: list[tuple[str, str]] = []
     sweeps_bound = set()
     for (platform, task), headroom in headrooms.items():
         if headroom.generator_bound:
@@ -121,9 +122,11 @@ def cautions(
             sweeps_bound.add((platform, task.parameters))
         if headroom.share is None and calibrated:
             unknown.append((platform, task.size))
-    for curve in curves:
-        if curve.lossless and (curve.platform, curve.parameters) not in sweeps_bound:
-            lossless.append((curve.platform, sizes.get(curve.parameters, "")))
+    lossless = [
+        (curve.platform, sizes.get(curve.parameters, ""))
+        for curve in curves
+        if curve.lossless and (curve.platform, curve.parameters) not in sweeps_bound
+    ]
     of_host, unlocated = _lost_cells(losses)
     concerned = {
         Caution.GENERATOR_BOUND: _cells(bound),

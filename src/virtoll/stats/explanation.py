@@ -95,7 +95,10 @@ def _explanation(
     platform: str, cell: tuple[str, str], title: str, trials: Sequence[ObservedTrial], against: _Values
 ) -> Explanation:
     values = _values(trials)
-    different, single, unclear, only_here = list[Counted](), list[Counted](), list[Counted](), list[Counted]()
+    different: list[Counted] = []
+    single: list[Counted] = []
+    unclear: list[Counted] = []
+    only_here: list[Counted] = []
     for name, by_repetition in values.items():
         count = _counted(name, by_repetition, against.get(name, {}))
         if count.difference is None:

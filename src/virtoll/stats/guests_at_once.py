@@ -288,7 +288,9 @@ def _row(
     members: Sequence[Sequence[GuestRun]],
     alone: Sequence[Observation],
 ) -> ScaleRow:
-    evenness, slowest, skews = list[float](), list[float](), list[float]()
+    evenness: list[float] = []
+    slowest: list[float] = []
+    skews: list[float] = []
     for guests in members:
         clocks = [member.clock for member in guests]
         durations = _durations_ns(clocks)
@@ -365,7 +367,10 @@ def _group_row(
     held: Mapping[str, int | None],
 ) -> GroupRow:
     """`took_ns`, `held`: how long each boot took to be ready, and its guest's memory, by the boot's name."""
-    first, last, up, taken = list[int](), list[int](), list[int](), list[float]()
+    first: list[int] = []
+    last: list[int] = []
+    up: list[int] = []
+    taken: list[float] = []
     succeeded = [group for group in groups if group.status == "ok"]
     for group in succeeded:
         starts = [took_ns[boot] for boot in group.boots if boot in took_ns]

@@ -161,7 +161,7 @@ class ManagedContainer(Platform[Confined]):
             group = self._group(site, request.name, request.limits(memory=True))
             undo.callback(group.remove)
             folder = site.host.guest_folder(request.name)
-            command = self.command(site, folder, _plain(request.name), AGENT, request, undo)
+            command = self.command(site, folder, plain_name(request.name), AGENT, request, undo)
             guest = start_namespaced(request, site, command, request.network.attachment, [undo.pop_all().close], group)
         below = [pid for pid in with_descendants([guest.process.pid]) if pid != guest.process.pid]
         with guest.ending_on_error():
@@ -203,7 +203,7 @@ class ManagedContainer(Platform[Confined]):
         return group
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A guest's name as a machine may have it: letters, digits and hyphens."""
     return re.sub(r"[\W_]", "-", name)
 
