@@ -133,20 +133,20 @@ pub fn gather(
 mod tests {
     use super::{Scheduled, waited_ns};
 
-    fn at(ran_ns: u64, waited_ns: u64) -> Option<Scheduled> {
-        Some(Scheduled { ran_ns, waited_ns })
+    fn at(ran_ns: u64, waited_ns: u64) -> Scheduled {
+        Scheduled { ran_ns, waited_ns }
     }
 
     #[test]
     fn a_threads_wait_is_what_came_between_two_readings() {
-        assert_eq!(waited_ns(at(5, 100), at(9, 130)), Some(30));
-        assert_eq!(waited_ns(at(0, 0), at(9, 0)), Some(0));
+        assert_eq!(waited_ns(Some(at(5, 100)), Some(at(9, 130))), Some(30));
+        assert_eq!(waited_ns(Some(at(0, 0)), Some(at(9, 0))), Some(0));
     }
 
     #[test]
     fn a_wait_is_unknown_without_both_readings_or_without_times() {
-        assert_eq!(waited_ns(None, at(9, 130)), None);
-        assert_eq!(waited_ns(at(5, 100), None), None);
-        assert_eq!(waited_ns(at(0, 0), at(0, 0)), None);
+        assert_eq!(waited_ns(None, Some(at(9, 130))), None);
+        assert_eq!(waited_ns(Some(at(5, 100)), None), None);
+        assert_eq!(waited_ns(Some(at(0, 0)), Some(at(0, 0))), None);
     }
 }
