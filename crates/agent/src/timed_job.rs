@@ -1,5 +1,6 @@
 //! `run`: a built-in workload between its two marks.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::thread;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::workloads::{self, Done, Outcome, Workload};
 const MOST_PAUSES: u32 = 4;
 /// By how much a pause may be longer than requested.
 const PAUSE_SLACK_NS: u64 = 1_000_000;
+/// For so many repeats there is room before the job begins.
+const MOST_ROOM: u32 = 4_096;
 
 /// The guest's clocks at an edge, read just before the mark leaves, so that the way of the mark cancels out.
 struct Reading {
@@ -66,7 +69,8 @@ pub fn run(
     } else {
         paused(request.pause_ns, mark_start)?
     };
-    let outcome = repeated(workload.as_ref(), request.repeats);
+    let mut earlier = Vec::with_capacity(request.repeats.get().min(MOST_ROOM) as usize);
+    let last = repeated(workload.as_ref(), request.repeats, &mut earlier);
     let end = Reading::take();
     let sent = send(Edge::End);
 
@@ -74,7 +78,7 @@ pub fn run(
     tell(channel, id, Edge::End, end.monotonic_ns)?;
     let cpu = process_and_children_cpu().since(before);
     sent?;
-    Ok(answer(&start, &end, pause_ns, cpu, outcome?.check()))
+    Ok(answer(&start, &end, pause_ns, cpu, checked(&earlier, last?)))
 }
 
 /// Marks the start and sleeps; once more if the sleep was too long, as on a busy host: the last mark is the one that
@@ -103,12 +107,27 @@ fn sleep_until(moment_ns: u64) {
     }
 }
 
-/// Does the work so often; the last time is the one whose answer counts.
-fn repeated(workload: &dyn Workload, repeats: NonZeroU32) -> Result<Box<dyn Done>, Error> {
+/// Does the work so often. Earlier repeats are kept: making their check values is not part of the work.
+fn repeated(
+    workload: &dyn Workload,
+    repeats: NonZeroU32,
+    earlier: &mut Vec<Box<dyn Done>>,
+) -> Result<Box<dyn Done>, Error> {
     for _ in 1..repeats.get() {
-        workload.run()?;
+        earlier.push(workload.run()?);
     }
     workload.run()
+}
+
+/// The last repeat's outcome. If the repeats' check values differ, all of them are its check value, which is wrong then.
+fn checked(earlier: &[Box<dyn Done>], last: Box<dyn Done>) -> Outcome {
+    let mut values: BTreeSet<_> = earlier.iter().filter_map(|done| done.value()).collect();
+    let mut outcome = last.check();
+    values.insert(outcome.check.clone());
+    if values.len() > 1 {
+        outcome.check = values.into_iter().collect::<Vec<_>>().join(" and ");
+    }
+    outcome
 }
 
 fn tell(channel: &mut Channel, id: u64, edge: Edge, guest_monotonic_ns: u64) -> Result<(), Error> {
@@ -138,6 +157,11 @@ fn answer(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use virtoll_proto::reply::Empty;
+    use virtoll_proto::reply::figures::Figures;
+
     use super::*;
 
     /// How many marks there were, and the last pause; each mark was read so long before its sleep began.
@@ -160,6 +184,44 @@ mod tests {
         let (marks, pause_ns) = marks_and_pause(5_000_000, &[late_ns; 4]);
         assert_eq!(marks, 4, "a busy guest may never be in time");
         assert!(pause_ns >= late_ns);
+    }
+
+    struct Answered(String);
+
+    impl Done for Answered {
+        fn value(&self) -> Option<String> {
+            Some(self.0.clone())
+        }
+
+        fn check(self: Box<Self>) -> Outcome {
+            Outcome { result: Figures::Idle(Empty {}), check: self.0 }
+        }
+    }
+
+    /// Answers one value after the other.
+    struct Answering(Cell<usize>, &'static [&'static str]);
+
+    impl Workload for Answering {
+        fn run(&self) -> Result<Box<dyn Done>, Error> {
+            let number = self.0.replace(self.0.get() + 1);
+            Ok(Box::new(Answered(self.1[number].to_owned())))
+        }
+    }
+
+    #[test]
+    fn one_wrong_repeat_makes_the_check_value_wrong() {
+        for (values, check) in [
+            (&["23"][..], "23"),
+            (&["23", "23", "23"], "23"),
+            (&["22", "23", "23"], "22 and 23"),
+            (&["23", "24", "23"], "23 and 24"),
+            (&["23", "23", "22"], "22 and 23"),
+        ] {
+            let mut earlier = Vec::new();
+            let repeats = NonZeroU32::new(values.len() as u32).unwrap();
+            let last = repeated(&Answering(Cell::new(0), values), repeats, &mut earlier);
+            assert_eq!(checked(&earlier, last.unwrap()).check, check);
+        }
     }
 
     #[test]
