@@ -26,6 +26,7 @@ from virtoll.stats.arrays import np
 from virtoll.stats.bounds import TWO_BOUNDS
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of, means_by_host
+from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.summaries import CellSummary, block_values
 from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, told_by
@@ -103,6 +104,12 @@ class Between:
     def alarms(self) -> tuple[Comparison, ...]:
         """Where the A/A controls differ, which are alike in truth."""
         return tuple(comparison for comparison in self.control if comparison.verdict in DIFFERENT)
+
+    @property
+    def unfit(self) -> tuple[Analysis, ...]:
+        """Of two runs those whose host was unfit; none where paired: what the host did then met both sides."""
+        runs = () if self.paired else (self.first, self.second)
+        return tuple(run for run in runs if run.fitness.level is FitnessLevel.UNFIT)
 
     def pair(self, name: str) -> Pair:
         """The pair of this name."""
