@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
+from tests.support.agents import OperationAgent, recorded_reply
 from tests.support.facts import assert_facts
 from tests.support.made_up_points import Rates, made_up_point
 
-from virtoll.runfolder.traffic_records import Cpu, Point
+from virtoll.agent.client import Request, TrafficAgents
+from virtoll.runfolder.record import Record
+from virtoll.runfolder.traffic_records import Cpu, Point, TrafficReply
+from virtoll.system import locks
 from virtoll.workloads.starvation import RequireCpu, cpu_share, retaken, starved, why_no_result
+from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send
 
 POINT_MS = 200
 MS = 1_000_000
@@ -52,6 +58,7 @@ def point(
         (point((190, 10), sink=(10, 190), cores=(1,), sink_core=1), 1.0),
         (point((200, 0), sink=(20, 60), cores=(1,), sink_core=0), 0.7),
         (point((200, 0), sink=(20, 60), cores=(1,), sink_core=0, sink_backend="xdp"), 1.0),  # its kernel counts
+        (point((185, 15), sink=(10, 60), cores=(1,), sink_core=1, sink_backend="xdp"), 1 - 5 / 200),
     ],
 )
 def test_the_share_of_its_cpu_that_the_instrument_had(measured: Point, share: float | None) -> None:
@@ -117,3 +124,20 @@ def test_after_three_more_the_last_one_is_kept_as_it_is(pauses: list[float]) -> 
     assert taken.discarded_cpu_shares == (0.04, 0.1, 0.2)
     assert starved(taken) is not None
     assert pauses == [0.1, 0.2, 0.4]
+
+
+def test_one_generator_on_a_host_sends_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(locks, "OF_ALL_USERS", str(tmp_path))
+
+    def sent(_: Request[Record]) -> TrafficReply:
+        with locks.turn(0.0) as is_free:
+            assert not is_free
+        return TrafficReply.from_json(recorded_reply("traffic"))
+
+    lane = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")
+    stream = TrafficStream((lane,), ("eth1",), None, None)
+    agent = OperationAgent(traffic=sent)
+    send(TrafficAgents.of_one(agent), stream, FrameParameters(), 1, 1_000_000, None)
+    assert agent.operations() == ["traffic"]
+    with locks.turn(0.0) as is_free:
+        assert is_free

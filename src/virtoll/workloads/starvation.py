@@ -22,7 +22,10 @@ FIRST_PAUSE_SECONDS: Final = 0.1
 
 @dataclass(frozen=True)
 class _Thread:
-    """One thread of the instrument: its number (None: the sink's), and how long it ran and waited for a CPU, in ns."""
+    """One thread of the instrument: its number (None: the sink's), and how long it ran and waited for a CPU, in ns.
+
+    No wait of a sink that counts in the kernel matters, but others wait while it runs.
+    """
 
     number: int | None
     ran_ns: int
@@ -99,12 +102,13 @@ def cpu_share(point: Point) -> float | None:
 def _threads_by_cpu(point: Point) -> dict[int | None, set[_Thread]]:
     """The threads whose kernel says how long they waited, by the CPU that they are pinned to.
 
-    They are the generator's, and the sink's if that counts in its thread and not in the kernel.
+    They are the generator's and the sink's.
     """
     threads: dict[int | None, set[_Thread]] = defaultdict(set)
     cpu = point.cpu
-    if cpu.sink_cpu_ns is not None and cpu.sink_waited_ns is not None and point.sink.backend != "xdp":
-        threads[cpu.sink_core].add(_Thread(None, cpu.sink_cpu_ns, cpu.sink_waited_ns))
+    if cpu.sink_cpu_ns is not None and cpu.sink_waited_ns is not None:
+        waited_ns = 0 if point.sink.backend == "xdp" else cpu.sink_waited_ns
+        threads[cpu.sink_core].add(_Thread(None, cpu.sink_cpu_ns, waited_ns))
     if point.guests_cpu is not None:
         return threads
     for number, source in enumerate(point.sources):
