@@ -158,7 +158,7 @@ def test_traffic_goes_through_the_interfaces(ends: Ends, sources: int, platforms
                 "egress": ["one", "each"][:sources],
                 "rate_factor": 64,
                 "first_rate_frames_per_second": 1000,
-                "point_milliseconds": 50,
+                "point_milliseconds": 200,
             },
             {"workload": "forkwait", "processes": 200},
             # All guests are behind the sink's NIC, which they share.
