@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from virtoll.agent.hand_over import hand_over_around
 from virtoll.agent.operations.traffic import SendRequest, SinkCloseRequest, SinkFinishRequest, SinkOpenRequest, Traffic
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
@@ -120,7 +121,8 @@ class Transmitters(Workload[TransmittersParameters]):
             refuse_shared_links(benches)
         links = [_towards_the_sink(member, parameters) for member in benches]
         request = _request(benches, links, parameters, bench.next_tag())
-        with shaped(bench, links[0], Shape(parameters.link_rate_bits_per_second)) as shaped_by:
+        shape = Shape(parameters.link_rate_bits_per_second)
+        with shaped(bench, links[0], shape) as shaped_by, hand_over_around(bench.hand_overs) as around:
             reply, guests_cpu = _send_together(benches, request, 30 + 2 * parameters.duration_ns / 1e9)
         rate = parameters.rate_frames_per_second or None
         point = Point.from_record(
@@ -130,6 +132,7 @@ class Transmitters(Workload[TransmittersParameters]):
             guests_cpu=guests_cpu,
             shared_link=parameters.nic == "shared",
             shared_cpus=parameters.transmitters > 1 and parameters.affinity != "apart",
+            hand_over=around.span,
         )
         together = _together(reply)
         problem = unbalanced([point]) or apart(reply, together)
