@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from virtoll.agent.client import AgentClient
 from virtoll.agent.hand_over import HandOverReader
 from virtoll.cli.output import print_json, say, say_progress
 from virtoll.errors import UsageError
 from virtoll.platforms.process_guest import connect_stdio
-from virtoll.report.cpu_distance import distance_words
+from virtoll.report.cpu_distance import distance_words, pair_words
 from virtoll.runfolder.hand_over import HandOver
 from virtoll.stats.hand_over import CpuDistance, cpu_distances
 from virtoll.units import nanoseconds, percent
@@ -44,8 +45,7 @@ def tell_noise(*, as_json: bool) -> None:
         print_json({"distance": pinning.distance, "pairs": [asdict(distance) for distance in distances]})
         return
     for distance in distances:
-        place = f" ({pinning.distance})" if pinning.distance and distance.cpus == cpus[:2] else ""
-        say(noise_sentences(distance, place))
+        say(noise_sentences(distance, pinning.record()))
 
 
 @contextlib.contextmanager
@@ -72,15 +72,15 @@ def watched(reader: HandOverReader, seconds: float) -> list[HandOver]:
     return readings
 
 
-def noise_sentences(distance: CpuDistance, place: str = "") -> str:
+def noise_sentences(distance: CpuDistance, pinning: Mapping[str, Any]) -> str:
     """What a pair's readings say; a third is what forwarding lost on a machine whose CPUs were 50 and 330 ns apart."""
-    if distance.near_ns is None or distance.far_ns is None:
-        steady = "" if distance.near_ns is None else ", and it did not change"
-        return f"{distance_words(distance, place)}{steady}."
-    one, other = distance.cpus
+    if distance.near_ns is None:
+        return f"{distance_words(distance, pinning)}."
+    if distance.far_ns is None:
+        return f"{distance_words(distance, pinning)}, and that did not change in {distance.readings} readings."
     near, far = nanoseconds(distance.near_ns, 2), nanoseconds(distance.far_ns, 2)
     return (
-        f"This machine's CPUs {one} and {other}{place} change their distance: a cache line is handed over in {near}, "
-        f"and {percent(distance.far_share)} of the time in {far}. Forwarding is then about a third slower. The "
+        f"{pair_words(distance, pinning)} change their distance on this machine: a cache line takes {near}, "
+        f"and {percent(distance.far_share)} of the time {far}. Forwarding is then about a third slower. The "
         "hypervisor under this machine moves them; a machine with CPUs of its own is quieter, and more blocks help."
     )

@@ -73,14 +73,18 @@ def doctor(
 
         tell_noise(as_json=as_json)
         return
+    sys.exit(_diagnose(tuple(names or ()), as_json=as_json))
+
+
+def _diagnose(asked_for: tuple[str, ...], *, as_json: bool) -> int:
+    """Look at the host, and try these platforms in a lab; the exit code."""
     from virtoll.cli.doctor import Diagnosis, chosen, host_checks, needs_kernel
 
-    asked_for = tuple(names or ())
     choices = chosen(asked_for)
     checks = tuple(host_checks())
     if any(check.blocks for check in checks):
         _show_diagnosis(Diagnosis(checks, (), (), asked_for), as_json)
-        raise typer.Exit(1)
+        return 1
     from virtoll.cli.doctor_hypervisors import hypervisor_checks, this_machine
     from virtoll.cli.doctor_unprivileged import asked
     from virtoll.host.tuning import for_the_lab
@@ -94,8 +98,7 @@ def doctor(
         if descriptor is not None:
             arguments += ["--unprivileged", str(descriptor)]
         descriptors = () if descriptor is None else (descriptor,)
-        code = run_in_lab([*arguments, "--", *asked_for], for_the_lab(), descriptors=descriptors)
-    sys.exit(code)
+        return run_in_lab([*arguments, "--", *asked_for], for_the_lab(), descriptors=descriptors)
 
 
 def _say_how_long(choices: Sequence[PlatformChoice], tell: Callable[[str], None]) -> None:

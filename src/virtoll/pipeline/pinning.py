@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 from virtoll.experiment.model import Experiment
 from virtoll.host.cpu_topology import UNKNOWN, CpuTopology, Distance
@@ -41,7 +40,7 @@ class Pinning:
             return None
         return self.topology.distance(self.generator_cpu, self.guest_cpus[0])
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """As the manifest has it."""
         return {
             "guest_cpus": self.guest_cpus,

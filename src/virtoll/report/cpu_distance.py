@@ -16,23 +16,20 @@ _PAIRS_NAMED = 2
 def distances_line(distances: Sequence[CpuDistance], pinning: Mapping[str, Any] | None) -> str:
     """'CPU 1 and 0 (same L3) hand a cache line over in 52 ns; 330 ns in 10 % of 412 readings.'; empty without any.
 
-    `pinning`: the manifest's, which has the distance of the generator from the guest as the kernel says.
+    `pinning`: the manifest's, which has the distance of the generator from the guest as the kernel says. Of several
+    pairs those that were far most often come first, and all are in `hand_over.csv`.
     """
-    if not distances:
-        return ""
     ordered = sorted(distances, key=lambda distance: -distance.far)
-    sentences = [distance_words(distance, _place(distance, pinning or {})) for distance in ordered]
-    more = len(sentences) - _PAIRS_NAMED
-    rest = (
-        f" {words.counted(more, 'other pair')} of CPUs {'was' if more == 1 else 'were'} read too." if more > 0 else ""
-    )
-    return f"{'. '.join(sentences[:_PAIRS_NAMED])}.{rest}"
+    sentences = [f"{distance_words(distance, pinning)}." for distance in ordered]
+    if len(sentences) > _PAIRS_NAMED:
+        more = words.counted(len(sentences) - _PAIRS_NAMED, "more pair")
+        sentences[_PAIRS_NAMED:] = [f"Of {more} of CPUs hand_over.csv has the readings."]
+    return " ".join(sentences)
 
 
-def distance_words(distance: CpuDistance, place: str = "") -> str:
+def distance_words(distance: CpuDistance, pinning: Mapping[str, Any] | None) -> str:
     """One pair, without a full stop."""
-    one, other = distance.cpus
-    pair = f"CPU {one} and {other}{place}"
+    pair = pair_words(distance, pinning)
     if distance.near_ns is None:
         return f"How far {pair} are from each other could not be read: {distance.reason}"
     text = f"{pair} hand a cache line over in {units.nanoseconds(distance.near_ns, 2)}"
@@ -42,9 +39,10 @@ def distance_words(distance: CpuDistance, place: str = "") -> str:
     return f"{text}; {far} in {units.percent(distance.far_share)} of {distance.readings} readings"
 
 
-def _place(distance: CpuDistance, pinning: Mapping[str, Any]) -> str:
-    """What the kernel says of the generator's CPU and the guest's first."""
-    guest_cpus = pinning.get("guest_cpus") or []
-    pair = [pinning.get("generator_cpu"), *guest_cpus[:1]]
-    reported = pinning.get("distance")
-    return f" ({reported})" if reported and list(distance.cpus) == pair else ""
+def pair_words(distance: CpuDistance, pinning: Mapping[str, Any] | None) -> str:
+    """'CPU 1 and 0 (same L3)': the kernel's word is of the generator's CPU and the guest's first."""
+    pair = f"CPU {distance.cpus[0]} and {distance.cpus[1]}"
+    if not pinning or not pinning.get("distance"):
+        return pair
+    of_kernel = (pinning["generator_cpu"], pinning["guest_cpus"][0])
+    return f"{pair} ({pinning['distance']})" if distance.cpus == of_kernel else pair

@@ -234,16 +234,10 @@ def of_comparison(names: str, comparison: Callable[[Row], Comparison | None]) ->
 
 def of_hand_over(span: Callable[[Row], HandOverSpan | None]) -> tuple[Column[Row], ...]:
     """How far apart the CPUs were before and after each row; empty if that was not read."""
-
-    def before(row: Row) -> float | None:
-        around = span(row)
-        return None if around is None else around.before_ns
-
-    def after(row: Row) -> float | None:
-        around = span(row)
-        return None if around is None else around.after_ns
-
-    return shared("hand_over_before_ns", before), shared("hand_over_after_ns", after)
+    return (
+        shared("hand_over_before_ns", lambda row: (around := span(row)) and around.before_ns),
+        shared("hand_over_after_ns", lambda row: (around := span(row)) and around.after_ns),
+    )
 
 
 def family_of(comparison: Comparison, *, control: bool = False) -> str:

@@ -4,13 +4,13 @@ Main types: `CpuDistance`, one pair over a run. A pair whose readings are of two
 hypervisor, and what passes from one CPU to the other then takes as much longer. Pure.
 """
 
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.hand_over import FAR_RATIO, HandOver, HandOverSpan
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import CalibrationRecord, Point
+from virtoll.stats.summaries import known, median_of_known
 from virtoll.stats.values import grouped
 
 _LEAST_FAR = 2  # a single reading may be of something else that had the CPU
@@ -35,7 +35,7 @@ class CpuDistance:
     @property
     def far_share(self) -> float:
         """Of its readings."""
-        return self.far / self.readings if self.readings else 0.0
+        return self.far / max(1, self.readings)
 
 
 def cpu_distances(readings: Iterable[HandOver]) -> tuple[CpuDistance, ...]:
@@ -45,10 +45,8 @@ def cpu_distances(readings: Iterable[HandOver]) -> tuple[CpuDistance, ...]:
 
 
 def _distance(cpus: tuple[int, int], readings: Sequence[HandOver]) -> CpuDistance:
-    times = sorted(time for reading in readings if (time := reading.round_trip_ns) is not None)
-    reasons = [reading.reason for reading in readings if reading.reason is not None]
-    limit_ns = FAR_RATIO * times[len(times) // 10] if times else 0.0
-    near = [time for time in times if time <= limit_ns]
+    times = sorted(known(reading.round_trip_ns for reading in readings))
+    near = [time for time in times if time <= FAR_RATIO * times[len(times) // 10]]
     far = times[len(near) :]
     if len(far) < _LEAST_FAR:
         near, far = times, []
@@ -56,9 +54,9 @@ def _distance(cpus: tuple[int, int], readings: Sequence[HandOver]) -> CpuDistanc
         cpus=cpus,
         readings=len(times),
         missing=len(readings) - len(times),
-        reason=reasons[0] if reasons else None,
-        near_ns=statistics.median(near) if near else None,
-        far_ns=statistics.median(far) if far else None,
+        reason=next(iter(known(reading.reason for reading in readings)), None),
+        near_ns=median_of_known(near),
+        far_ns=median_of_known(far),
         far=len(far),
     )
 
