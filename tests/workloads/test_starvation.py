@@ -10,7 +10,8 @@ from tests.support.agents import OperationAgent, recorded_reply
 from tests.support.facts import assert_facts
 from tests.support.made_up_points import Rates, made_up_point
 
-from virtoll.agent.client import Request, TrafficAgents
+from virtoll.agent.client import TrafficAgents
+from virtoll.agent.request import Request
 from virtoll.runfolder.record import Record
 from virtoll.runfolder.traffic_records import Cpu, Point, TrafficReply
 from virtoll.system import locks

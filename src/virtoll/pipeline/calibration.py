@@ -16,6 +16,7 @@ from functools import partial
 from typing import Literal
 
 from virtoll.agent.client import Caller, TrafficAgents
+from virtoll.agent.hand_over import HandOverReader
 from virtoll.agent.links import bare_interfaces
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
@@ -127,7 +128,14 @@ class Calibrator:
         if shape.both_directions:
             ways += [(other, name, other_mac, mac) for name, other, mac, other_mac in pairs]
         lanes = tuple(Lane(name, mac, other_mac, *addresses) for name, _, mac, other_mac in ways)
-        return TrafficStream(lanes, tuple(way[1] for way in ways), self.pinning.generator_cpu, self.pinning.sink_cpu)
+        arrives_at, pinning = tuple(way[1] for way in ways), self.pinning
+        return TrafficStream(lanes, arrives_at, pinning.generator_cpu, pinning.sink_cpu, hand_overs=self._hand_overs())
+
+    def _hand_overs(self) -> HandOverReader | None:
+        """Of the CPUs that its frames go by; none where those are another host's."""
+        if self.site.counters is None or self.site.far is not None:
+            return None
+        return HandOverReader(self.site.counters, self.pinning.in_order())
 
     def _inside(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.cpu_distance import distances_line
 from virtoll.report.rows import grouped
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import Analysis
@@ -233,10 +234,11 @@ def host_words(analysis: Analysis) -> str:
 
 
 def host_line(analysis: Analysis) -> str:
-    """The host's fitness with its reasons."""
+    """The host's fitness with its reasons, and how far its CPUs are from each other."""
     reasons = "; ".join(analysis.fitness.reasons)
     tail = f": {reasons}." if reasons else "."
-    return f"Host: {analysis.fitness.level}{tail}"
+    distances = distances_line(analysis.cpu_distances, analysis.data.manifest.pinning)
+    return f"Host: {analysis.fitness.level}{tail} {distances}".rstrip()
 
 
 def left_out(analysis: Analysis) -> list[tuple[str, str]]:

@@ -36,6 +36,7 @@ from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
+from virtoll.stats.hand_over import CpuDistance, cpu_distances, hand_overs_of
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
@@ -128,6 +129,11 @@ class Analysis:
         """Whether the host was fit to be measured on."""
         manifest = self.data.manifest
         return host_fitness(self.data.fitness, manifest.host, merged=manifest.merged is not None)
+
+    @cached_property
+    def cpu_distances(self) -> tuple[CpuDistance, ...]:
+        """How far the CPUs of its trials were from each other."""
+        return cpu_distances(hand_overs_of(self.data.every_trial, self.data.calibrations))
 
     @cached_property
     def equivalence(self) -> Equivalence:

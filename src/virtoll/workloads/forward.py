@@ -203,7 +203,10 @@ def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) 
     if shape.both_directions:
         lanes += [lane(sinks[0], link, shape) for link in sources]
         arrives_at += [link.peer_interface for link in sources]
-    return TrafficStream(tuple(lanes), tuple(arrives_at), bench.generator_cpu, bench.sink_cpu, table)
+    generator_cpu, sink_cpu = bench.generator_cpu, bench.sink_cpu
+    return TrafficStream(
+        tuple(lanes), tuple(arrives_at), generator_cpu, sink_cpu, table=table, hand_overs=bench.hand_overs
+    )
 
 
 def lane(link: Link, sink: Link, shape: FrameShape) -> Lane:

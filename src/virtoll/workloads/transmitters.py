@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from virtoll.agent.hand_over import hand_over_around
 from virtoll.agent.operations.traffic import SendRequest, SinkCloseRequest, SinkFinishRequest, SinkOpenRequest, Traffic
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
@@ -135,7 +136,8 @@ def _point(
     """What all guests sent at once."""
     request = _request(benches, links, parameters, benches[0].next_tag())
     with benches[0].timekeeper.measuring():
-        reply, guests_cpu = _send_together(benches, request, 30 + 2 * parameters.duration_ns / 1e9)
+        with hand_over_around(benches[0].hand_overs) as around:
+            reply, guests_cpu = _send_together(benches, request, 30 + 2 * parameters.duration_ns / 1e9)
         point = Point.from_record(
             reply,
             intended_rate_frames_per_second=parameters.rate_frames_per_second or None,
@@ -143,6 +145,7 @@ def _point(
             guests_cpu=guests_cpu,
             shared_link=parameters.nic == "shared",
             shared_cpus=parameters.transmitters > 1 and parameters.affinity != "apart",
+            hand_over=around.span,
         )
         require_cpu(point)
     return point

@@ -130,4 +130,5 @@ def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
 def _stream(benches: tuple[Bench, ...], parameters: VirtualRoutersParameters) -> TrafficStream:
     lanes = tuple(lane(bench.network.sources[0], bench.network.sink, parameters) for bench in benches)
     sinks = tuple(bench.network.sink.peer_interface for bench in benches)
-    return TrafficStream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)
+    first = benches[0]
+    return TrafficStream(lanes, sinks, first.generator_cpu, first.sink_cpu, hand_overs=first.hand_overs)
