@@ -44,7 +44,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> CountingAgent:
     return made
 
 
-def run(folder: Path, **changed: Any) -> list[TrialRecord]:
+def run(folder: Path, **changed: Any) -> tuple[TrialRecord, ...]:
     """The trials of one block of a model."""
     defaults = {"platforms": [experiments.fake("model")], "baseline": "model", "control": None, "blocks": 1}
     experiment = experiments.parsed(**{**defaults, "guest": {"vcpus": 2}, **changed})

@@ -40,7 +40,8 @@ def sink(*arrived: Arrival) -> OperationAgent:
         }
         for number, (count, first, last) in enumerate(arrived)
     ]
-    finish = {"sink": {"per_source": counts, "drained": True, "late_trial_frames": 0}}
+    cpu = {**recorded_reply("sink-finish")["cpu"], "sink_waited_ns": 0}
+    finish = {"sink": {"per_source": counts, "drained": True, "late_trial_frames": 0}, "cpu": cpu}
     return OperationAgent(sink_open={}, sink_close={}, sink_finish=finish, network={})
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from virtoll.agent.client import Caller, TrafficAgents
@@ -28,7 +29,8 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.workloads.frame_cost import Meter
-from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send, unbalanced
+from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send
 
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
 _CPU_RATE_FRAMES_PER_SECOND = 100_000.0
@@ -69,7 +71,7 @@ class Calibrator:
             reason: str | None = None
             try:
                 measured, metered = self._measure(shape)
-                reason = unbalanced([*measured, *metered])
+                reason = why_no_result([*measured, *metered])
                 points = tuple(measured)
                 cpu = tuple(metered) or None
                 self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
@@ -92,10 +94,13 @@ class Calibrator:
         """As the agents answered: flat out and paced; and those for the CPU time, none where that is another host's."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         ends = TrafficAgents.of_one(peer)
-        points = [
-            send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
-            for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
-        ]
+
+        def measure(rate: float | None, require_cpu: RequireCpu) -> Point:
+            point = send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
+            require_cpu(point)
+            return point
+
+        points = [retaken(partial(measure, rate)) for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)]
         if self.site.far:
             return points, []
         meter = Meter(ends, stream, shape, self.pinning.cpus, self._tag, CPU_POINT_NS)

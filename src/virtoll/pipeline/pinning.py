@@ -106,13 +106,14 @@ class Pinning:
         more = [tuple(free[first : first + vcpus]) for first in range(0, len(free) - vcpus + 1, vcpus)]
         return (guest_cpus, *more) if guest_cpus else ()
 
-    def of_load(self, taken: Collection[int] = (), allowed: Sequence[int] | None = None) -> LoadCpus:
-        """Who sends to a guest beside the measured one, and who takes in what it forwards.
+    def of_load(self, allowed: Sequence[int] | None = None) -> LoadCpus:
+        """Who sends to a guest next to the measured one, and who takes in what it forwards.
 
         They have CPUs that nothing is pinned to, the last ones first, or else those of the trial's own generator and
-        sink, which guests beside it would disturb less than the measured one. ``taken``: those that guests beside it
-        may have, which are used before the generator's and not before others.
+        sink, which guests next to it would disturb less than the measured one. Those that a neighbour *apart* may have
+        are used before the generator's and not before others.
         """
+        taken = self.of_neighbour("apart", len(self.guest_cpus), allowed) or ()
         usable = sorted(os.sched_getaffinity(0)) if allowed is None else allowed
         free = self._free(sorted(usable, reverse=True), self.cpus) if self.guest_cpus else []
         ordered = sorted(free, key=lambda cpu: cpu in taken)

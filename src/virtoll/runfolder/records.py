@@ -235,16 +235,16 @@ def start_skew_ns(clocks: Sequence[Clock | None]) -> int | None:
 
 
 class SizingRun(Record):
-    """One run of the host, of so many repeats of a workload's job."""
+    """One run of so many repeats of a workload's job."""
 
     repeats: int
     clock: Clock
 
 
 class SizingRecord(Record):
-    """How often a workload's job runs between its marks in this run, and the host's runs that say so, in order.
+    """How often a workload's job runs between its marks on a platform, and the runs that say so, in order.
 
-    `reason`: why the host could not run it, and `repeats` is 1.
+    `reason`: why it could not run; then `repeats` is 1 for the host, and the host's for every other platform.
     """
 
     workload: str

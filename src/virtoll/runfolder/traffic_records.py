@@ -314,8 +314,9 @@ class Point(TrafficReply, kw_only=True):
     `hops`: in the order of the path. `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each
     frame at its own time. `shared_link`: the sources are guests of their own, whose frames arrive over one link.
     `shared_cpus`: such guests have no CPUs of their own. `generator_clocks`: of several hosts that send; None: there is
-    one. `guests_cpu`: of several guests that send, each by its own clock. `hand_over`: how far apart the CPUs of
-    generator, guest and sink were just before and after; None: not read.
+    one. `guests_cpu`: of several guests that send, each by its own clock. `discarded_cpu_shares`: of each measurement
+    of this point that was discarded, the share of its CPU that the instrument got. `hand_over`: how far apart the CPUs
+    of generator, guest and sink were just before and after; None: not read.
     """
 
     intended_rate_frames_per_second: float | None
@@ -327,6 +328,7 @@ class Point(TrafficReply, kw_only=True):
     shared_cpus: bool = False
     generator_clocks: tuple[GeneratorClock, ...] | None = None
     guests_cpu: tuple[Cpu, ...] | None = None
+    discarded_cpu_shares: tuple[float, ...] = ()
     hand_over: HandOverSpan | None = None
 
     @property

@@ -312,9 +312,11 @@ class TimedJobWorkload(Workload[P_co]):
         return None
 
     def estimate_seconds(self, slowdown: float) -> float:
-        """Native cost times the platform's slowdown, and the path's delay measured twice."""
-        native = max(self.native_seconds(), SIZED_NS / 1e9) if self.repeatable else self.native_seconds()
-        return _BESIDES_SECONDS + native * slowdown
+        """Native cost times the platform's slowdown, and the path's delay measured twice; repeats as in ``sizing``."""
+        native_seconds, sized_seconds = self.native_seconds(), SIZED_NS / 1e9
+        if self.repeatable and native_seconds * slowdown < sized_seconds:
+            native_seconds = max(native_seconds, sized_seconds)
+        return _BESIDES_SECONDS + native_seconds * slowdown
 
     def warm_up_seconds(self, slowdown: float) -> float:
         """The job once."""

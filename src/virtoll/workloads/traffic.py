@@ -22,6 +22,7 @@ from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.traffic_records import Point, TrafficReply
+from virtoll.system.locks import turn
 from virtoll.workloads.several_agents import by_several
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
@@ -31,6 +32,8 @@ BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
 QUIET_NS, RESIDUAL_NS, DRAIN_LIMIT_NS = 20_000_000, 500_000_000, 5_000_000_000
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 _KEY_BYTES = 16
+LONGEST_TURN_SECONDS = 5.0
+"""Runs on one host pin their generators to the same CPU: one sends a point at a time, and waits so long for others."""
 MOST_ROUTES = 2_000_000  # as in the agent (crates/wire/src/routes.rs)
 
 
@@ -170,7 +173,8 @@ def send(
 ) -> Point:
     """One point: the answer as it came, with what was intended.
 
-    On several hosts the answer is joined from its parts. Whatever fails, no sink is left open.
+    On several hosts the answer is joined from its parts. Whatever fails, no sink is left open. Points of several runs
+    that one host measures take turns.
     """
     request = stream.request(parameters, tag, duration_ns, rate)
     if histograms:
@@ -178,7 +182,7 @@ def send(
     if metering is not None:
         request = request.replace(idle_of=metering.cpus, wake_ns=metering.wake_ns)
     deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
-    with hand_over_around(stream.hand_overs) as around:
+    with turn(LONGEST_TURN_SECONDS), hand_over_around(stream.hand_overs) as around:
         if len(peer.agents) == 1:
             reply, clocks = peer.generator.ask(TrafficRequest.from_record(request), deadline_seconds), None
         else:
