@@ -64,26 +64,39 @@ def measure(
     return sweep(wanted, point), asked
 
 
-@pytest.mark.parametrize("capacity", [300.0, 40_000.0, 343_000.0, 992_000.0, 3_900_000.0, 1e9])
-def test_two_points_are_enough_where_more_frames_do_no_harm(capacity: float) -> None:
+@pytest.mark.parametrize(
+    ("capacity", "rates"),
+    [
+        (300.0, [None, 1000.0]),
+        (40_000.0, [None, 128_000.0]),
+        (343_000.0, [None, 1_024_000.0]),
+        (992_000.0, [None, 2_048_000.0]),
+        (3_900_000.0, [None]),
+        (1e9, [None]),
+    ],
+)
+def test_two_points_are_enough_where_more_frames_do_no_harm(capacity: float, rates: list[float | None]) -> None:
+    """One is, where the generator does not reach twice of what is forwarded."""
     points, asked = measure(keeps(capacity))
-    assert asked[0] is None
-    assert len(points) == 2
+    assert asked == rates
     assert max(map(source_rate, points)) == pytest.approx(min(capacity, GENERATOR), abs=1)
 
 
 @pytest.mark.parametrize("capacity", [9_000.0, 21_000.0, 31_999.0, 32_001.0, 150_000.0])
 @pytest.mark.parametrize("flat_out", [0.0, 300.0, 4_300.0])
 def test_the_top_is_found_where_more_frames_choke_a_platform(capacity: float, flat_out: float) -> None:
-    """The fall from the capacity is gentle, so a grid that doubles sees nine tenths of it."""
+    """The fall from the capacity is gentle, so a grid that doubles sees nine tenths of it, with a point between."""
     points, asked = measure(chokes(capacity, flat_out))
     rates = [source_rate(point) for point in points]
     assert asked[0] is None
     assert len(set(asked)) == len(asked)
-    assert len(asked) <= 4 + math.log2(capacity / 1000), "flat out, each doubling up to the capacity, two above"
+    assert len(asked) <= 5 + math.log2(capacity / 1000), "flat out, each doubling, two above, one between"
     assert capacity * 0.9 <= max(rates) <= capacity
     on_grid = {1000.0 * 2**step for step in range(24)}
-    assert set(asked[1:]) <= on_grid
+    assert set(asked[1:-1]) <= on_grid
+    assert asked[-1] is not None
+    steps = math.log2(asked[-1] / 1000.0) % 1
+    assert steps == pytest.approx(0.5), "halfway between the best and its better neighbour"
 
 
 def test_what_forwards_nothing_ends_the_sweep() -> None:
@@ -103,7 +116,7 @@ def test_a_platform_below_the_grid_is_climbed_down_to() -> None:
     """The first probe, above twice the rate flat out, can be beyond the top."""
     curve = {1000.0: 1000.0, 2000.0: 1950.0, 4000.0: 1400.0, 8000.0: 1200.0}
     points, asked = measure(lambda offered: curve.get(offered, 1000.0))
-    assert asked == [None, 4000.0, 8000.0, 2000.0]
+    assert asked == [None, 4000.0, 8000.0, 2000.0, pytest.approx(2000.0 * 2**0.5)]
     assert max(map(source_rate, points)) == 1950
 
 

@@ -32,7 +32,7 @@ _FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, BESIDES_SECONDS = 4e6, 1e5, 0.
 _LOSING_FROM = 3.0  # times slower than a bare host
 # What QEMU's emulation forwarded at most on two cores of an AMD EPYC, of any size: it loses frames at rates above.
 _EMULATED_FRAMES_PER_SECOND = 2e4
-_FAST_POINTS, _SLOW_POINTS, _LOSING_POINTS = 2, 4, 3  # from flat out
+_FAST_POINTS, _SLOW_POINTS, _LOSING_POINTS = 2, 5, 4  # from flat out
 
 
 class SweepParameters(FrameParameters):
@@ -141,11 +141,17 @@ def _rising(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
 
 
 def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
-    """Flat out, the next rate above twice what that forwarded, and if that forwards more, its neighbours to the top."""
+    """Flat out, the next rate above twice what that forwarded, and if that forwards more, its neighbours to the top.
+
+    A rate that the generator did not reach flat out would be the same point again. At the top comes one point between
+    the best rate and the better one next to it, so that the grid alone does not decide.
+    """
     first, factor = parameters.first_rate_frames_per_second, parameters.rate_factor
     flat_out = point(None)
     ratio = _PROBED_AT * source_rate(flat_out) / first
     step = max(0, math.floor(math.log(ratio, factor)) + 1) if ratio > 0 else 0
+    if first * factor**step >= _offered_rate(flat_out):
+        return [flat_out]
     points = {step: point(first * factor**step)}
     overload_harms = source_rate(points[step]) > _CLEARLY_MORE * source_rate(flat_out)
     while overload_harms and len(points) < _MAXIMUM_POINTS:
@@ -153,7 +159,13 @@ def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Poi
         if next_step is None:
             break
         points[next_step] = point(first * factor**next_step)
-    return [flat_out, *points.values()]
+    measured = [flat_out, *points.values()]
+    if overload_harms and len(points) > 1:
+        best = max(points, key=lambda step: source_rate(points[step]))
+        next_to_it = [step for step in points if abs(step - best) == 1]
+        second = max(next_to_it, key=lambda step: source_rate(points[step]))
+        measured.append(point(first * factor ** ((best + second) / 2)))
+    return measured
 
 
 def _next_step(parameters: SweepParameters, points: Mapping[int, Point]) -> int | None:
@@ -173,6 +185,12 @@ def source_rate(point: Point) -> float:
     """Forwarded frames/s of a source, on average, over the point's own length."""
     _, _, forwarded = frame_totals(point)
     return forwarded * 1e9 / point.duration_ns / len(point.sources)
+
+
+def _offered_rate(point: Point) -> float:
+    """Offered frames/s of a source, on average, over the point's own length."""
+    _, offered, _ = frame_totals(point)
+    return offered * 1e9 / point.duration_ns / len(point.sources)
 
 
 def sweep_seconds(parameters: SweepParameters, slowdown: float) -> float:
