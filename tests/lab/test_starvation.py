@@ -15,7 +15,8 @@ from tests.support.guests import Connected
 
 from virtoll.pipeline.session import RunSession
 from virtoll.workloads.forward import Forward, ForwardParameters
-from virtoll.workloads.starvation import LEAST_CPU_SHARE, MOST_RETAKES, cpu_share
+from virtoll.workloads.retakes import MOST_RETAKES
+from virtoll.workloads.starvation import LEAST_CPU_SHARE, cpu_share
 
 INSIDE_LAB = True
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -56,5 +57,5 @@ def test_a_trial_whose_generator_has_no_cpu_is_no_result(live: Connected) -> Non
         measured = workload.measure(live.bench)
     flat_out = (measured.points or [])[0]
     assert (cpu_share(flat_out) or 1) < LEAST_CPU_SHARE
-    assert len(flat_out.discarded_cpu_shares) == MOST_RETAKES
+    assert len(flat_out.discarded) == MOST_RETAKES
     assert_facts(measured.problem or "", "CPU", "95%")

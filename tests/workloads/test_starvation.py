@@ -1,47 +1,13 @@
-"""A point at which the instrument had no CPU is measured again, and is no result if it never had."""
+"""The share of its CPU that the instrument had during a point, and what is no result for want of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-
 import pytest
-from tests.support.agents import OperationAgent, recorded_reply
 from tests.support.facts import assert_facts
-from tests.support.made_up_points import Rates, made_up_point
+from tests.support.starved_points import POINT_MS, point
 
-from virtoll.agent.client import Request, TrafficAgents
-from virtoll.runfolder.record import Record
-from virtoll.runfolder.traffic_records import Cpu, Point, TrafficReply
-from virtoll.system import locks
-from virtoll.workloads.starvation import RequireCpu, cpu_share, retaken, starved, why_no_result
-from virtoll.workloads.traffic import FrameParameters, Lane, TrafficStream, send
-
-POINT_MS = 200
-MS = 1_000_000
-
-
-def point(
-    *threads: tuple[int, int | None],
-    cores: Sequence[int | None] = (),
-    sink: tuple[int, int | None] = (0, None),
-    sink_core: int | None = None,
-    sink_backend: str = "tpacket",
-) -> Point:
-    """One point; threads that ran and waited for so many ms, each of one source."""
-    made = made_up_point(64, POINT_MS * MS, None, [Rates(1000, 1000)] * len(threads))
-    sources = [
-        source.replace(cpu_ns=ran * MS, waited_ns=None if waited is None else waited * MS, thread=source.source)
-        for source, (ran, waited) in zip(made.sources, threads, strict=True)
-    ]
-    ran, waited = sink
-    cpu = Cpu(
-        generator_cores=tuple(cores) or (None,) * len(threads),
-        sink_cpu_ns=ran * MS,
-        sink_waited_ns=None if waited is None else waited * MS,
-        sink_core=sink_core,
-    )
-    return made.replace(sources=tuple(sources), cpu=cpu, sink=made.sink.replace(backend=sink_backend))
+from virtoll.runfolder.traffic_records import Cpu, Point
+from virtoll.workloads.starvation import cpu_share, starved, why_no_result
 
 
 @pytest.mark.parametrize(
@@ -85,59 +51,3 @@ def test_it_needs_95_percent(ran: int, *, is_result: bool) -> None:
 
 def test_the_reason_says_what_the_instrument_had_and_needs() -> None:
     assert_facts(why_no_result([point((8, 192))]) or "", "4%", "95%", "CPU")
-
-
-@pytest.fixture(autouse=True)
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long it waited before it measured again, in s."""
-    waited: list[float] = []
-    monkeypatch.setattr("virtoll.workloads.starvation.time.sleep", waited.append)
-    return waited
-
-
-def in_turn(*points: Point) -> Callable[[RequireCpu], Point]:
-    """Measures these, one after the other."""
-    following = iter(points)
-
-    def measure(require_cpu: RequireCpu) -> Point:
-        point = next(following)
-        require_cpu(point)
-        return point
-
-    return measure
-
-
-def test_a_point_with_its_cpu_is_measured_once() -> None:
-    fed = point((200, 0))
-    assert retaken(in_turn(fed)) == fed
-
-
-def test_a_point_without_it_is_measured_again_and_its_share_is_kept() -> None:
-    fed = point((200, 0))
-    taken = retaken(in_turn(point((8, 192)), point((100, 100)), fed))
-    assert taken == fed.replace(discarded_cpu_shares=(0.04, 0.5))
-
-
-def test_after_three_more_the_last_one_is_kept_as_it_is(pauses: list[float]) -> None:
-    shares = (8, 20, 40, 60)
-    taken = retaken(in_turn(*(point((ran, POINT_MS - ran)) for ran in shares)))
-    assert taken.discarded_cpu_shares == (0.04, 0.1, 0.2)
-    assert starved(taken) is not None
-    assert pauses == [0.1, 0.2, 0.4]
-
-
-def test_one_generator_on_a_host_sends_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(locks, "OF_ALL_USERS", str(tmp_path))
-
-    def sent(_: Request[Record]) -> TrafficReply:
-        with locks.turn(0.0) as is_free:
-            assert not is_free
-        return TrafficReply.from_json(recorded_reply("traffic"))
-
-    lane = Lane("eth1", "02:00:00:00:00:01", "02:00:00:00:00:02", "10.1.0.1", "10.2.0.1")
-    stream = TrafficStream((lane,), ("eth1",), None, None)
-    agent = OperationAgent(traffic=sent)
-    send(TrafficAgents.of_one(agent), stream, FrameParameters(), 1, 1_000_000, None)
-    assert agent.operations() == ["traffic"]
-    with locks.turn(0.0) as is_free:
-        assert is_free

@@ -29,7 +29,8 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.workloads.frame_cost import Meter
-from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
+from virtoll.workloads.retakes import RequireCalm, retaken
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send
 
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
@@ -95,9 +96,9 @@ class Calibrator:
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         ends = TrafficAgents.of_one(peer)
 
-        def measure(rate: float | None, require_cpu: RequireCpu) -> Point:
+        def measure(rate: float | None, require_calm: RequireCalm) -> Point:
             point = send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
-            require_cpu(point)
+            require_calm(point)
             return point
 
         points = [retaken(partial(measure, rate)) for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)]

@@ -45,7 +45,8 @@ from virtoll.workloads.loads import (
     not_sent_through,
 )
 from virtoll.workloads.programs import GUEST_ENVIRONMENT, GUEST_HOME, last_line
-from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
+from virtoll.workloads.retakes import RequireCalm, retaken
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.sweep import SweepParameters, source_rate, sweep
 from virtoll.workloads.traffic import send
 
@@ -143,9 +144,9 @@ class Neighbours:
             self.progress.message(f"what {live.boot} forwards at most")
             stream = stream_through(bench, MAXIMUM_SWEEP)
 
-            def measure(rate: float | None, require_cpu: RequireCpu) -> Point:
+            def measure(rate: float | None, require_calm: RequireCalm) -> Point:
                 point = send(bench.peer, stream, MAXIMUM_SWEEP, bench.next_tag(), MAXIMUM_SWEEP.point_ns, rate)
-                require_cpu(point)
+                require_calm(point)
                 return point
 
             with running((live,)):

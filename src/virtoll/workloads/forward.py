@@ -21,9 +21,10 @@ from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.frame_cost import Meter
+from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
-from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.sweep import (
     BESIDES_SECONDS,
     Points,
@@ -177,11 +178,11 @@ def point_between_hops(
 ) -> Point:
     """One point at a rate of each source, or flat out, between two readings of its hops."""
 
-    def measure(require_cpu: RequireCpu) -> Point:
+    def measure(require_calm: RequireCalm) -> Point:
         before = bench.hops.read()
         with bench.timekeeper.measuring():
             point = send(bench.peer, stream, parameters, bench.next_tag(), duration_ns, rate, histograms=True)
-            require_cpu(point)
+            require_calm(point)
         after = bench.hops.read()
         hops = bench.hops.hops(
             before, after, parameters.sources, sinks=parameters.egress_links, both_directions=parameters.both_directions

@@ -1,13 +1,12 @@
 """Whether the instrument had its CPUs during a point: what it did not offer or count for want of CPU time is no limit.
 
-Main functions: ``retaken``, which measures a point again if not, and ``why_no_result``, which says so of the last try.
+Main functions: ``cpu_share`` and ``why_no_result``.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +14,6 @@ from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.traffic import unbalanced
 
 LEAST_CPU_SHARE: Final = 0.95
-MOST_RETAKES: Final = 3
-FIRST_PAUSE_SECONDS: Final = 0.1
-"""Before the first retake, and twice as long before each other: what takes the CPU may end meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -30,43 +26,6 @@ class _Thread:
     number: int | None
     ran_ns: int
     waited_ns: int
-
-
-class Starved(Exception):
-    """A point that is to be measured again: its generator or sink had their CPU for this share of its time."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__(share)
-        self.share = share
-
-
-RequireCpu = Callable[[Point], None]
-"""Raises `Starved` for a point that is to be measured again, which ends what observes it without a record."""
-
-
-def retaken(measure: Callable[[RequireCpu], Point]) -> Point:
-    """A point during which generator and sink had their CPUs; if they never had, the last of four.
-
-    ``measure`` gives its point to what it is called with, before it ends what observes it.
-    """
-    discarded: list[float] = []
-    while len(discarded) < MOST_RETAKES:
-        try:
-            return measure(_require_cpu).replace(discarded_cpu_shares=tuple(discarded))
-        except Starved as starved_point:
-            time.sleep(FIRST_PAUSE_SECONDS * 2 ** len(discarded))
-            discarded.append(round(starved_point.share, 4))
-    return measure(_accept).replace(discarded_cpu_shares=tuple(discarded))
-
-
-def _require_cpu(point: Point) -> None:
-    share = cpu_share(point)
-    if share is not None and share < LEAST_CPU_SHARE:
-        raise Starved(share)
-
-
-def _accept(point: Point) -> None:
-    """The last measurement stands as it is."""
 
 
 def why_no_result(points: Sequence[Point]) -> str | None:

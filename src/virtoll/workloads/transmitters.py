@@ -27,8 +27,9 @@ from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMA
 from virtoll.runfolder.traffic_records import Cpu, Point, SendReply, TrafficReply
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.network_path import shaped
+from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.several_agents import generators_cpu, totals, with_generators
-from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
@@ -131,7 +132,7 @@ class Transmitters(Workload[TransmittersParameters]):
 
 
 def _point(
-    benches: Sequence[Bench], links: Sequence[Link], parameters: TransmittersParameters, require_cpu: RequireCpu
+    benches: Sequence[Bench], links: Sequence[Link], parameters: TransmittersParameters, require_calm: RequireCalm
 ) -> Point:
     """What all guests sent at once."""
     request = _request(benches, links, parameters, benches[0].next_tag())
@@ -147,7 +148,7 @@ def _point(
             shared_cpus=parameters.transmitters > 1 and parameters.affinity != "apart",
             hand_over=around.span,
         )
-        require_cpu(point)
+        require_calm(point)
     return point
 
 

@@ -20,8 +20,9 @@ from virtoll.runfolder.frame_shape import MOST_SOURCES, SWEEP_KEYS
 from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
+from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.router import routing
-from virtoll.workloads.starvation import RequireCpu, retaken, why_no_result
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
 from virtoll.workloads.traffic import TrafficStream, send
 
@@ -110,12 +111,12 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
             points = [point(total / parameters.routers)] if total else points_of(parameters, point)
         return Measurement(points=points, problem=why_no_result(points))
 
-    def _point(self, bench: Bench, stream: TrafficStream, rate: float | None, require_cpu: RequireCpu) -> Point:
+    def _point(self, bench: Bench, stream: TrafficStream, rate: float | None, require_calm: RequireCalm) -> Point:
         """One point, at a rate of each source or flat out."""
         parameters, tag = self.parameters, bench.next_tag()
         with bench.timekeeper.measuring():
             point = send(bench.peer, stream, parameters, tag, parameters.point_ns, rate, histograms=True)
-            require_cpu(point)
+            require_calm(point)
         return point
 
 
