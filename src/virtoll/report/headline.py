@@ -163,7 +163,7 @@ def overhead_line(analysis: Analysis) -> str:
         return ""
     agents = "" if use.agents_share is None else f", its agents {units.percent(use.agents_share)}"
     line = (
-        f"OverheadMeter: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
+        f"Overhead: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
         f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} longer "
         f"than what it measured (at most {units.nanoseconds(use.largest_besides_ns)})."
     )
