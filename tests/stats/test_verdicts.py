@@ -281,7 +281,7 @@ def test_two_runs_have_families_and_states_as_one_has() -> None:
 
 
 def test_a_factor_of_two_is_told_of_a_host_in_two_states() -> None:
-    logs = np.log(np.array([[[0.5, 0.5, 0.5], [0.501, 0.501, 0.501]]]))
+    logs = np.log(np.array([[[0.499, 0.499, 0.499], [0.501, 0.501, 0.501]]])) + np.array([1e-4, 0.0, -1e-4])
     assert judge(logs, Rules(), gaps=np.array([math.log(1.4)])).different.tolist() == [[True, False]]
 
 

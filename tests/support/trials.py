@@ -35,7 +35,8 @@ class World:
     """What disturbs the trials. `outliers`: part of them 1.5 to 3 times slower; `uneven`: some platforms 3 x noisier.
 
     `by_task`, `by_cell`: log-SD of how unlike the noise of workloads, and of single comparisons, is. `two_states`: part
-    of the host's trials 1.45 times slower. `slow_rounds`: rounds in which the slowest platform takes part.
+    of the host's trials 1.45 times slower. `slow_rounds`: rounds in which the slowest platform takes part. `constant`:
+    the first comparison is the same in every block. `grid`: values are multiples of this share of themselves.
     """
 
     outliers: float = 0.0
@@ -44,6 +45,8 @@ class World:
     by_cell: float = 0.0
     two_states: float = 0.0
     slow_rounds: int = ROUNDS
+    constant: bool = False
+    grid: float = 0.0
 
 
 WORLDS = {
@@ -55,6 +58,8 @@ WORLDS = {
     "unlike workloads, uneven, outliers": World(uneven=True, outliers=0.05, by_task=0.5),
     "noise of each cell its own": World(by_cell=0.5),
     "host in two states": World(two_states=0.3),
+    "one comparison constant": World(constant=True),
+    "grid of 2 %": World(grid=0.02),
 }
 
 
@@ -149,6 +154,11 @@ def simulate(
     own, host = values(noise[:, :-1], 1) + truth[:, None, None], values(noise[:, -1:], ENTRIES)
     host = host - np.where(dice.random(host.shape) < world.two_states, STATE, 0.0)
     own[:, kind == len(SHARES) - 1, :, world.slow_rounds :] = np.nan
+    if world.grid:
+        step = math.log1p(world.grid)
+        own, host = np.round(own / step) * step, np.round(host / step) * step
+    if world.constant:
+        own[0, 0] = np.median(host[0], axis=0) + truth[0]
     return Trials(own, host, truth + (slower_on_average(cv, world.two_states) if world.two_states else 0.0))
 
 

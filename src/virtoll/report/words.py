@@ -120,7 +120,9 @@ def _known(comparison: Comparison) -> str:
 
 
 def apart(low: float, high: float, either: tuple[str, str] = ("slower", "faster")) -> str:
-    """From one share to another, as factors that are rounded outward: '1.5 times slower to 14 % faster'."""
+    """From one share to another, as factors that are rounded outward: '1.5 times slower to 14 % faster', 'anything'."""
+    if low < 1 / _MOST_SHOWN and high > _MOST_SHOWN:
+        return "anything"
     wide = 100 * (high / max(low, 1e-300) - 1) >= _WIDE_PERCENT
     ends = (_factor(low, either, up=low < 1, whole=wide), _factor(high, either, up=high > 1, whole=wide))
     return " to ".join(dict.fromkeys(ends))

@@ -278,6 +278,8 @@ def told_by(
         verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
         reason = f"p = {numbered.p_adjusted:.2g} after correction for {size} comparisons"
         return replace(numbered, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
+    if judged.error[at] >= _LARGEST:
+        return replace(numbered, reason="no comparison varies from block to block: the noise is not known")
     shown = units.percent_between(possible.low, possible.high)
     if unsteady:
         reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g} ({shown})"
