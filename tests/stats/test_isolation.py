@@ -182,7 +182,7 @@ def test_verdicts_keep_to_the_rules_and_to_the_hosts_states() -> None:
     assert told(matrix(trials, values, rules=never), JOB, HEAVY).verdict is Verdict.ALIKE
     unsteady = told(matrix(trials, values, states=[TwoStates(JOB, 1.5, 0.3)]), JOB, HEAVY)
     assert unsteady.verdict is Verdict.UNKNOWN
-    assert_facts(unsteady.reason, "two states", 2)
+    assert_facts(unsteady.reason, "two speeds", "1.50")
 
 
 def swept(condition: Condition, offered: int, lost: int, *, platform: str = "p", **more: Any) -> list[TrialRecord]:

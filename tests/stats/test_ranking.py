@@ -42,7 +42,7 @@ def test_platforms_that_are_apart_have_a_place_each() -> None:
 
 
 def test_platforms_that_are_not_told_apart_share_places() -> None:
-    found = places(computed({"native": 1.0, "runc": 1.001, "netns": 3.0, "uml": 3.01, "qemu-tcg": 9.0}))
+    found = places(computed({"native": 1.0, "runc": 1.001, "netns": 3.0, "uml": 3.01, "qemu-tcg": 9.0}, seed=2))
     assert found == {"native": (1, 2), "runc": (1, 2), "netns": (3, 4), "uml": (3, 4), "qemu-tcg": (5, 5)}
 
 

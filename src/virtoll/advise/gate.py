@@ -25,6 +25,7 @@ from virtoll.stats.compared import Compared, PlatformFilter
 from virtoll.stats.intervals import Interval
 from virtoll.stats.ratios import Ratio, Ratios
 from virtoll.stats.readings import Cell
+from virtoll.stats.remaining import MOST_TIMES
 from virtoll.stats.sides import Sides
 
 SLOWDOWN: Final = "slowdown"
@@ -79,7 +80,8 @@ class Check:
     """A threshold and one platform's values: `low` to `high` hold together with all others; `unit` "x": a slowdown.
 
     None: nothing is known. `high` infinite: that end is open. `reason`: why it cannot be told. `margin`: how many times
-    better than the limit the estimate is; below 1 it is worse. `more_blocks`: how many would tell; None: not known.
+    better than the limit the estimate is; below 1 it is worse. `more_blocks`: how many would tell; None: not known, or
+    too many for a forecast by so few.
     """
 
     threshold: str
@@ -331,7 +333,10 @@ def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio
     if bad > limit:
         return replace(check, outcome=Outcome.MISSED)
     reason = ratio.reason or "the interval has values on both sides of the limit"
-    return replace(check, reason=reason, more_blocks=_more_blocks(analysis, threshold, cell, family))
+    more_blocks = _more_blocks(analysis, threshold, cell, family)
+    if more_blocks is not None and more_blocks > MOST_TIMES * ratio.blocks:
+        more_blocks = None
+    return replace(check, reason=reason, more_blocks=more_blocks)
 
 
 def inverse(interval: Interval | None) -> Interval | None:
@@ -351,10 +356,11 @@ def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: i
         return None
     if threshold.figure is not None:
         demand = BoundCheck(threshold.text, threshold.limit, cell.lower_is_better, cell)
-        return more_blocks_for(demand, family, analysis.level_after)
+        return more_blocks_for(demand, family, analysis.level_after, analysis.gap(cell.platform, cell.task))
     compared = analysis.comparison(cell.platform, cell.task)
     if compared is None:
         return None
     shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
     size = analysis.family if cell.task.metric.primary else analysis.second_family
-    return more_blocks_for(BoundCheck(threshold.text, 1 / threshold.limit, False, shares), size, analysis.level_after)
+    demand = BoundCheck(threshold.text, 1 / threshold.limit, False, shares)
+    return more_blocks_for(demand, size, analysis.level_after, math.log(compared.gap))

@@ -186,46 +186,60 @@ def _is_of_one_block(comparison: Comparison) -> bool:
 def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
     """What of the primary comparisons is not known, and how many blocks more would tell, fewest first."""
     rules = Rules(analysis.margin, analysis.level, analysis.level, host_of=analysis.host_of)
-    unsteady = {state.task for state in analysis.two_states}
-    every = remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
-    return tuple(undecided for undecided in every if undecided.comparison.task not in unsteady)
+    return remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
 
 
 def cost_to_know_line(analysis: Analysis) -> str:
-    """How many blocks and minutes more would decide what is not known; empty where nothing is, or nothing can tell.
+    """How many blocks and minutes more would decide what is not known; empty where nothing is.
 
-    Of tasks that the host ran in two states `headline.states_line` says what there is to say.
+    A forecast far beyond the run's own blocks is no advice.
     """
     left = not_known(analysis)
     if not left:
         return ""
     seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial, analysis.data.fitness)
     unit = "host" if analysis.host_of else "block"
-    can = [undecided for undecided in left if undecided.blocks is not None]
-    rest = _never(len(left) - len(can), unit)
+    near = [undecided for undecided in left if undecided.near]
+    rest = _far(left, unit)
     lead = f"{len(left)} comparisons are not known."
     if len(left) == 1:
         lead = f"1 comparison is not known: {_named(left[0])}."
-    if not can:
+    if not near:
         return lead + rest
-    most, what = can[-1].blocks or 0, _decided(len(can), len(left))
+    most, what = near[-1].blocks or 0, _decided(len(near), len(left))
     lead = f"{lead} By this run's noise, {_more(most, seconds, unit)} would decide {what}"
     if analysis.extendable:
         rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
-    if len(can) == 1:
+    if len(near) == 1:
         return f"{lead}.{rest}"
     examples = ", ".join(
-        f"{_named(undecided)} after {_more(undecided.blocks or 0, seconds, unit)}" for undecided in can[:_NAMED]
+        f"{_named(undecided)} after {_more(undecided.blocks or 0, seconds, unit)}" for undecided in near[:_NAMED]
     )
-    others = len(can) - _NAMED
+    others = len(near) - _NAMED
     return f"{lead}; {'first ' if others > 0 else ''}{examples}.{rest}"
 
 
-def _never(number: int, unit: str) -> str:
-    if not number:
-        return ""
-    verb, them = ("lies", "it") if number == 1 else ("lie", "them")
-    return f" {number} {verb} so near to the margin that {MOST_BLOCKS} {unit}s would not decide {them}."
+def _far(left: Sequence[Remaining], unit: str) -> str:
+    """What no number of blocks would decide that is advice, and why, in a sentence for each reason."""
+    widened = sum(undecided.blocks is None and undecided.comparison.gap > 1 for undecided in left)
+    never = sum(undecided.blocks is None for undecided in left) - widened
+    far = sum(undecided.blocks is not None and not undecided.near for undecided in left)
+    text = ""
+    if far:
+        text += (
+            f" {far} {_verb(far, 'needs', 'need')} more than twice as many {unit}s as this run has: less noise helps "
+            "more (virtoll doctor --noise)."
+        )
+    if widened:
+        text += f" {widened} {_verb(widened, 'is', 'are')} left open by the host's two speeds, which no {unit} cures."
+    if never:
+        verb, them = _verb(never, "lies", "lie"), _verb(never, "it", "them")
+        text += f" {never} {verb} so near to the margin that {MOST_BLOCKS} {unit}s would not decide {them}."
+    return text
+
+
+def _verb(number: int, singular: str, plural: str) -> str:
+    return singular if number == 1 else plural
 
 
 def _decided(number: int, of: int) -> str:
