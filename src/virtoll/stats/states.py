@@ -2,11 +2,12 @@
 
 The rule, on the logarithms of the host's durations (or of 1 / rate): in each round of three entries or more, how much
 slower than the fastest the others were. The two groups of these with the least scatter inside them (Otsu 1979) are two
-speeds, if their means lie at least 5 pooled standard deviations and 10 % apart, and the slower one scatters at most
-three times as much as the faster: disturbed trials are slower by anything, a speed is one number. The slower group is
-at least 15 % of all entries and in more than one block, and there are 15 entries in all. The slower parts of baseline
-and control must differ by less than a half of the entries: a control that is always slower is no second speed, but an
-alarm. A speed that lasts for a whole round is no concern: it is in the platforms' trials of that round as well.
+speeds, if their means lie at least 4.8 (1 + 4/n) pooled standard deviations of n entries and 10 % apart, and the slower
+one scatters at most 2.85 times as much as the faster: disturbed trials are slower by anything, a speed is one number.
+The slower group is at least 15 % of all entries and in more than one block, and there are 15 entries in all. The slower
+parts of baseline and control must differ by less than a half of the entries: a control that is always slower is no
+second speed, but an alarm. A speed that lasts for a whole round is no concern: it is in the platforms' trials of that
+round as well.
 
 A platform whose own trials show the same two speeds runs on the same machine as the host: it is compared as it is. More
 than `DISTURBED` apart are no two speeds of a machine, but trials that something disturbed. Pure.
@@ -23,10 +24,11 @@ from virtoll.stats.values import Observation, Task, grouped
 LEAST_VALUES = 15
 LEAST_A_ROUND = 3
 LEAST_SHARE = 0.15
-LEAST_DEVIATIONS = 5.0
+LEAST_DEVIATIONS = 4.8
+OF_FEW = 4.0  # by how much more, times the deviations over the number of entries: few fall apart by chance
 LEAST_FACTOR = 1.1
 LEAST_BLOCKS = 2
-MOST_SCATTER = 3.0  # of the slower speed's standard deviation, in those of the faster one
+MOST_SCATTER = 2.85  # of the slower speed's standard deviation, in those of the faster one
 LARGEST_DIFFERENCE = 0.5
 DISTURBED = 3.0
 SAME_DEVIATIONS = 3.5  # of a platform, whose speeds the host has told already
@@ -141,14 +143,15 @@ def split(slowness: Sequence[float]) -> float | None:
 
     `slowness`: of all entries against the fastest of their round.
     """
-    limit = _parted(slowness, LEAST_DEVIATIONS) if len(slowness) >= LEAST_VALUES else None
+    count = len(slowness)
+    limit = _parted(slowness, LEAST_DEVIATIONS * (1 + OF_FEW / count)) if count >= LEAST_VALUES else None
     if limit is None:
         return None
     slower = [value for value in slowness if value >= limit]
     faster = [value for value in slowness if value < limit]
     most = max(MOST_SCATTER * statistics.pstdev(faster), math.log(LEAST_FACTOR) / LEAST_DEVIATIONS)
     steady = len(slower) >= LEAST_A_ROUND and statistics.stdev(slower) <= most
-    return limit if steady and len(slower) >= LEAST_SHARE * len(slowness) else None
+    return limit if steady and len(slower) >= LEAST_SHARE * count else None
 
 
 def _parted(slowness: Sequence[float], least: float) -> float | None:
