@@ -87,6 +87,12 @@ def test_a_host_of_two_speeds_is_told_with_both() -> None:
     task = next(task for task in analysis.tasks if task.workload == "superpi")
     unsteady = replace(analysis, two_states=(TwoStates(task, 1.45, 0.3),))
     assert_facts(states_line(unsteady), "Super Pi 16384 digits", "30 %", "45 %")
+    assert "runc" not in states_line(unsteady)
+    same = replace(analysis, two_states=(TwoStates(task, 1.45, 0.3, frozenset({"runc"})),))
+    assert_facts(states_line(same), "runc", "same speeds")
+    disturbed = states_line(replace(analysis, two_states=(TwoStates(task, 3.5, 0.2),)))
+    assert_facts(disturbed, "disturbed", "Super Pi 16384 digits", "20 %", "3.5")
+    assert "two speeds" not in disturbed
     many = replace(analysis, two_states=tuple(TwoStates(task, 1.1 + n / 10, 0.3) for n in range(9)))
     furthest, _, others = states_line(many).partition("30 %")[2].partition("30 %")
     assert_facts(furthest, "1.9")

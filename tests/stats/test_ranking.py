@@ -152,6 +152,30 @@ def test_more_blocks_tell_what_few_do_not_and_as_many_as_were_said() -> None:
     assert seconds > 0
 
 
+def test_no_number_of_blocks_cures_two_speeds() -> None:
+    """What is 10 % slower is left open by a gap of 1.45, whatever is measured; the line says why, and asks for none."""
+    analysis = computed({"native": 1.0, "runc": 1.1, "uml": 1.0}, spread=0.06, blocks=4, seed=2)
+    runc, uml = analysis.comparisons
+    widened = (replace(runc, gap=1.45), replace(uml, gap=1.0))
+    left = {one.comparison.platform: one for one in remaining(widened, analysis.control, Rules())}
+    assert left["runc"].blocks is None
+    line = cost_to_know_line(replace(analysis, comparisons=widened))
+    assert_facts(line, 1, "two speeds")
+    assert "virtoll extend" not in line
+
+
+def test_a_forecast_far_beyond_the_run_is_no_advice() -> None:
+    analysis = computed({"native": 1.0, "runc": 1.05, "uml": 1.0}, spread=0.1, blocks=5, seed=2)
+    (undecided,) = (one for one in remaining(analysis.comparisons, analysis.control, Rules()) if one.blocks)
+    assert undecided.blocks is not None
+    assert undecided.blocks > 10
+    assert not undecided.near
+    assert replace(undecided, blocks=10).near
+    line = cost_to_know_line(analysis)
+    assert "virtoll extend" not in line
+    assert_facts(line, "twice", "virtoll doctor --noise")
+
+
 def test_what_is_decided_costs_nothing_more_to_know() -> None:
     analysis = computed({"native": 1.0, "runc": 3.0})
     assert remaining(analysis.comparisons, analysis.control, Rules()) == ()
