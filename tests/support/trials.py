@@ -40,7 +40,7 @@ class World:
     the first comparison is the same in every block. `grid`: values are multiples of this share of themselves.
     `speed_in_time`: part of the time in which the machine, and all that runs on it, is 1.45 times slower, for some
     eight trials; `slow_boots`: part of the boots of platforms and host that are. `bursts`: one block has 40 % of its
-    trials 1.5 to 5 times slower.
+    trials 1.5 to 5 times slower. `noisy_host`: how many times noisier the host is than the platforms.
     """
 
     outliers: float = 0.0
@@ -54,6 +54,7 @@ class World:
     speed_in_time: float = 0.0
     slow_boots: float = 0.0
     bursts: bool = False
+    noisy_host: float = 1.0
 
 
 WORLDS = {
@@ -68,6 +69,7 @@ WORLDS = {
     "one comparison constant": World(constant=True),
     "grid of 2 %": World(grid=0.02),
     "machine's speed in time": World(speed_in_time=0.3),
+    "host four times noisier": World(noisy_host=4.0),
 }
 
 
@@ -152,6 +154,7 @@ def simulate(
     noise = cv * np.exp(
         dice.normal(0, world.by_task, (tasks, 1)) + dice.normal(0, world.by_cell, (tasks, platforms + 1))
     )
+    noise[:, -1] *= world.noisy_host
     if world.uneven:
         noise[:, :-1] *= np.where(np.isin(kind, NOISY), 3.0, 1.0)
     common = dice.normal(0, 0.05, (tasks, 1, blocks, 1)) + dice.normal(0, 0.05, (tasks, 1, blocks, ROUNDS))

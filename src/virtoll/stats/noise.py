@@ -37,7 +37,7 @@ LEAST_RATIO = 1e-3  # of the median s² / (tau * phi), below which blocks all bu
 UNKNOWN = 1e12  # variance of a log share that leaves everything possible
 TURNS = 30
 CAUTION = 0.5  # standard errors by which unlikeness is taken to be more than it looks: few variances say little of it
-SHARED = 0.25  # largest correlation of the variances of two platforms on one task: half of each is the host's
+SHARED = 0.25  # least correlation of the variances of two platforms on one task: half of each is the host's
 LEAST = 6  # (tasks - 1) * (platforms - 1): below, a family says too little of what its variances have in common
 _ALIKE = 1e9  # degrees of freedom that stand for "all the same"
 
@@ -63,7 +63,7 @@ def moderated(logs: Array) -> Noise:
     count = np.isfinite(logs).sum(axis=2)
     own_df = np.maximum(count - 1.0, 0.0)
     known = own_df > 0
-    variances = _squares(logs) / np.maximum(own_df, 1)
+    variances = (_residuals(logs) ** 2).sum(axis=2) / np.maximum(own_df, 1)
     varying = known & (variances >= CONSTANT)
     if not varying.any():
         return Noise(np.where(known, UNKNOWN, np.nan), np.where(known, own_df, np.nan))
@@ -72,21 +72,23 @@ def moderated(logs: Array) -> Noise:
         expected, prior_df = tau[:, None] * phi, np.zeros_like(own_df)
     else:
         varying, tau, phi = _common_structure(variances, own_df, varying)
-        expected, prior_df = _prior(variances, np.where(varying, own_df, 0.0), tau, phi)
+        shared = _shared(_residuals(logs) / np.sqrt(tau[:, None] * phi)[:, :, None], varying)
+        expected, prior_df = _prior(variances, np.where(varying, own_df, 0.0), (tau, phi), shared)
     squares, df = own_df * np.where(varying, variances, expected), prior_df + own_df
     variance = (prior_df * expected + squares) / np.maximum(df, 1)
     return Noise(np.where(known, variance, np.nan), np.where(known, df, np.nan))
 
 
-def _prior(variances: Array, own_df: Array, tau: Array, phi: Array) -> tuple[Array, Array]:
+def _prior(variances: Array, own_df: Array, structure: tuple[Array, Array], shared: float) -> tuple[Array, Array]:
     """The expected variance of each comparison and the degrees of freedom that it is worth.
 
-    `own_df` is 0 for comparisons that say nothing; `tau` and `phi` as `_structure` fits them.
+    `own_df` is 0 for comparisons that say nothing; `structure`: tau and phi; `shared` as `_shared` has it.
     """
+    tau, phi = structure
     varying = own_df > 0
     tasks, platforms = varying.any(axis=1), varying.any(axis=0)
     of_task, of_platform = own_df.sum(axis=1), own_df.sum(axis=0)
-    task_df = of_task / (1 + SHARED * np.maximum(varying.sum(axis=1) - 1, 0))
+    task_df = of_task / (1 + shared * np.maximum(varying.sum(axis=1) - 1, 0))
     among_tasks = common(tau[tasks], task_df[tasks], int(tasks.sum()) - 1)
     among_df = min(among_tasks.df, float(task_df.sum()))
     drawn = (among_df * among_tasks.variance + task_df * tau) / np.maximum(among_df + task_df, TINY)
@@ -116,12 +118,26 @@ def common(variances: Array, df: Array, free: int) -> Prior:
     return Prior(math.exp(float(logs.mean() + digamma(prior_df / 2) - math.log(prior_df / 2))), prior_df)
 
 
-def _squares(logs: Array) -> Array:
-    """Sums of squares about the mean of each comparison."""
+def _residuals(logs: Array) -> Array:
+    """How far each block is from the mean of its comparison; 0 where it has none."""
     known = np.isfinite(logs)
     mean = np.where(known, logs, 0.0).sum(axis=2) / np.maximum(known.sum(axis=2), 1)
-    squares: Array = np.where(known, (logs - mean[:, :, None]) ** 2, 0.0).sum(axis=2)
-    return squares
+    residuals: Array = np.where(known, logs - mean[:, :, None], 0.0)
+    return residuals
+
+
+def _shared(residuals: Array, varying: NDArray[np.bool_]) -> float:
+    """The median correlation of the variances of two platforms on one task, from their residuals; at least `SHARED`.
+
+    It is the square of the residuals' own correlation, which is found of each two platforms over all tasks: a host that
+    is noisier than its platforms is in all log shares alike.
+    """
+    flat = np.where(varying[:, :, None], residuals, 0.0).transpose(1, 0, 2).reshape(residuals.shape[1], -1)
+    products = flat @ flat.T
+    scales = np.sqrt(np.maximum(np.outer(np.diag(products), np.diag(products)), TINY))
+    others = ~np.eye(len(products), dtype=bool)
+    squares = (products / scales)[others] ** 2
+    return float(min(max(np.median(squares), SHARED), 1.0)) if squares.size else SHARED
 
 
 def _free(varying: NDArray[np.bool_]) -> int:
