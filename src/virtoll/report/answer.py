@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.campaign_lines import campaign_lines
-from virtoll.report.headline import control_line, headline_tasks, order_line
+from virtoll.report.headline import control_line, headline_tasks, order_line, resemblance_line
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
@@ -138,6 +138,8 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
         )
     elif analysis.blocks == 1:
         sentences.append("Only one block was measured: there are ratios, but no intervals and so no verdicts.")
+    if resemblance_line(analysis):
+        sentences.append(resemblance_line(analysis))
     if order_line(analysis):
         sentences.append(f"{order_line(analysis)} Randomised blocks keep both apart.")
     return tuple(sentences)

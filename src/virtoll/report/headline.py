@@ -52,6 +52,18 @@ def order_line(analysis: Analysis) -> str:
     )
 
 
+def resemblance_line(analysis: Analysis) -> str:
+    """That blocks resemble their neighbours, and what that does to verdicts; empty where it is not found."""
+    found = analysis.resemblance
+    if found is None or not found.is_found:
+        return ""
+    return (
+        f"Less sure than it looks: neighbouring blocks resemble each other (correlation {found.correlation:.2f}, "
+        f"p = {found.p_value:.2g}), so that the {found.blocks} blocks are not independent. More blocks do not cure it; "
+        "a run on another day tells more."
+    )
+
+
 def _guests(analysis: Analysis) -> str:
     """In how many guests each platform ran."""
     anew = analysis.data.manifest.experiment.get("boot") == "each-workload"

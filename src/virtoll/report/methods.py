@@ -11,6 +11,7 @@ from typing import Final
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.headline import resemblance_line
 from virtoll.report.markup import latex_text, markdown_text
 from virtoll.report.methods_setting import (
     guests_sentences,
@@ -221,6 +222,8 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
     yield from listed("The host had two speeds, for either of which intervals hold, in", unsteady)
     disturbed = [state.task.label for state in analysis.two_states if state.disturbed]
     yield from listed("Disturbed was the host in", disturbed)
+    if resemblance_line(analysis):
+        yield resemblance_line(analysis)
     if analysis.in_paper_order:
         yield "What changed on the host while the platforms ran one after the other is in these ratios."
     mismatches = ((platform, text.replace(": ", " ")) for platform, text in analysis.equivalence.mismatches)

@@ -42,6 +42,7 @@ from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.overhead import OverheadEffect, OverheadUse, overhead_effects, overhead_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
+from virtoll.stats.resemblance import Resemblance, resemblance
 from virtoll.stats.run_data import (
     RunData,
     first_blocks,
@@ -122,6 +123,11 @@ class Analysis:
         if self.rules.host_of:
             return None
         return drift([value for value in self.order if value.observation.platform not in self.caveats])
+
+    @cached_property
+    def resemblance(self) -> Resemblance | None:
+        """Whether blocks resemble their neighbours; None of several hosts, or of too few blocks."""
+        return None if self.rules.host_of else resemblance((*self.comparisons, *self.control))
 
     @cached_property
     def fitness(self) -> HostFitness:
