@@ -178,9 +178,9 @@ def simulate(
         host = host - slow[:, entries]
         own = own - np.delete(slow, entries, axis=1)
     if world.bursts:
-        for values in (own, host):
-            burst = np.log(dice.uniform(1.5, 5.0, values[:, :, 0].shape))
-            values[:, :, 0] -= np.where(dice.random(burst.shape) < 0.4, burst, 0.0)
+        for trials in (own, host):
+            burst = np.log(dice.uniform(1.5, 5.0, trials[:, :, 0].shape))
+            trials[:, :, 0] -= np.where(dice.random(burst.shape) < 0.4, burst, 0.0)
     own[:, kind == len(SHARES) - 1, :, world.slow_rounds :] = np.nan
     if world.grid:
         step = math.log1p(world.grid)

@@ -19,6 +19,7 @@ from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules
 
 _NAMED = 4  # comparisons that more blocks would decide
+_REMEDY = "virtoll doctor --noise"
 PLACES = "A place such as 2 to 4: the intervals of these meet, so that their order is not known."
 
 
@@ -223,25 +224,25 @@ def cost_to_know_line(analysis: Analysis) -> str:
 
 def _far(left: Sequence[Remaining], unit: str) -> str:
     """What no number of blocks would decide that is advice, and why, in a sentence for each reason."""
-    widened = sum(undecided.blocks is None and undecided.comparison.gap > 1 for undecided in left)
-    never = sum(undecided.blocks is None for undecided in left) - widened
+    endless = [undecided for undecided in left if undecided.blocks is None]
+    widened = sum(undecided.comparison.gap > 1 for undecided in endless)
     far = sum(undecided.blocks is not None and not undecided.near for undecided in left)
+    reasons = (
+        (far, "needs", "need", f"more than twice as many {unit}s as this run has: less noise helps more ({_REMEDY})"),
+        (widened, "is", "are", f"left open by the host's two speeds, which no {unit} cures"),
+        (
+            len(endless) - widened,
+            "lies",
+            "lie",
+            f"so near to the margin that not even {MOST_BLOCKS} {unit}s would decide",
+        ),
+    )
     text = ""
-    if far:
-        text += (
-            f" {far} {_verb(far, 'needs', 'need')} more than twice as many {unit}s as this run has: less noise helps "
-            "more (virtoll doctor --noise)."
-        )
-    if widened:
-        text += f" {widened} {_verb(widened, 'is', 'are')} left open by the host's two speeds, which no {unit} cures."
-    if never:
-        verb, them = _verb(never, "lies", "lie"), _verb(never, "it", "them")
-        text += f" {never} {verb} so near to the margin that {MOST_BLOCKS} {unit}s would not decide {them}."
+    for number, singular, plural, what in reasons:
+        if number:
+            subject = "It" if len(left) == 1 else str(number)
+            text += f" {subject} {singular if number == 1 else plural} {what}."
     return text
-
-
-def _verb(number: int, singular: str, plural: str) -> str:
-    return singular if number == 1 else plural
 
 
 def _decided(number: int, of: int) -> str:
