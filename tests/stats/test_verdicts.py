@@ -310,7 +310,7 @@ def test_where_holm_proves_the_side_the_interval_ends_at_1(sign: int) -> None:
     assert found[0].at_least == 1
 
 
-def test_a_control_below_its_neighbours_level_and_above_its_own_is_no_alarm() -> None:
+def test_a_control_between_both_levels_is_no_alarm() -> None:
     """p is 0.02: the interval leaves out 1, and the reason says why that is no alarm."""
     logs = (-0.10, -0.20, -0.06, -0.18)
     _, (control,) = decide([with_logs(*FOUR_LOGS)], [with_logs(*logs, platform="again")], Rules())

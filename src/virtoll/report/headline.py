@@ -54,13 +54,13 @@ def order_line(analysis: Analysis) -> str:
 
 def resemblance_line(analysis: Analysis) -> str:
     """That blocks resemble their neighbours, and what that does to verdicts; empty where it is not found."""
-    found = analysis.resemblance
-    if found is None or not found.is_found:
+    tested = analysis.resemblance
+    if tested is None or not tested.is_found:
         return ""
     return (
-        f"Less sure than it looks: neighbouring blocks resemble each other (correlation {found.correlation:.2f}, "
-        f"p = {found.p_value:.2g}), so that the {found.blocks} blocks are not independent. More blocks do not cure it; "
-        "a run on another day tells more."
+        f"Less sure than it looks: neighbouring blocks resemble each other (correlation {tested.correlation:.2f}, "
+        f"p = {tested.p_value:.2g}), so that the {tested.blocks} blocks are not independent. More blocks do not cure "
+        "it; a run on another day tells more."
     )
 
 
@@ -219,8 +219,12 @@ def _states(states: Sequence[TwoStates]) -> str:
 
 def _same_speeds(states: Sequence[TwoStates]) -> str:
     """Which platforms are compared as they are, because their own trials show the same speeds."""
-    same = sorted(frozenset.union(*(state.same for state in states)))
-    return f"; {', '.join(same)} had the same speeds and are compared as they are" if same else ""
+    same: set[str] = set()
+    for state in states:
+        same |= state.same
+    if not same:
+        return ""
+    return f"; {', '.join(sorted(same))} had the same speeds and are compared as they are"
 
 
 def bound_line(analysis: Analysis) -> str:

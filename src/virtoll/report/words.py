@@ -266,13 +266,15 @@ def _narrow(text: str) -> str:
 
 def control_ends(control: Iterable[Comparison]) -> tuple[float, float] | None:
     """The interval that holds all shares of an A/A control together; of one block its shares. None without any."""
-    found: list[float] = []
+    limits: list[float] = []
     for comparison in control:
         if comparison.simultaneous is not None:
-            found += (comparison.simultaneous.low, comparison.simultaneous.high)
+            limits += (comparison.simultaneous.low, comparison.simultaneous.high)
         elif comparison.share is not None:
-            found.append(comparison.share)
-    return (min(found), max(found)) if found else None
+            limits.append(comparison.share)
+    if not limits:
+        return None
+    return min(limits), max(limits)
 
 
 def control_line(control: Sequence[Comparison], subject: str, doubt: str) -> str:

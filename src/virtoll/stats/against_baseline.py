@@ -98,7 +98,8 @@ def host_states(
     for task in tasks:
         values = {label: observations_in(cells, label, task) for label in compared}
         state = two_states(task, host.get(task, ()), values)
-        states += [state] if state is not None else []
+        if state is not None:
+            states.append(state)
     return tuple(states)
 
 

@@ -127,7 +127,9 @@ class Analysis:
     @cached_property
     def resemblance(self) -> Resemblance | None:
         """Whether blocks resemble their neighbours; None of several hosts, or of too few blocks."""
-        return None if self.rules.host_of else resemblance((*self.comparisons, *self.control))
+        if self.rules.host_of:
+            return None
+        return resemblance((*self.comparisons, *self.control))
 
     @cached_property
     def fitness(self) -> HostFitness:

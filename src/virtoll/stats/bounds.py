@@ -66,7 +66,8 @@ def against_lower_bounds(
             return comparison
         why = "lost nothing flat out or reached the generator's limit, so that it may forward more"
         reason, joint = f"{comparison.against} {why}", comparison.simultaneous
-        joint = None if joint is None else replace(joint, low=0.0)
+        if joint is not None:
+            joint = replace(joint, low=0.0)
         unknown = replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
         return replace(unknown, simultaneous=joint)
 

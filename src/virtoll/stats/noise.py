@@ -137,7 +137,9 @@ def _shared(residuals: Array, varying: NDArray[np.bool_]) -> float:
     scales = np.sqrt(np.maximum(np.outer(np.diag(products), np.diag(products)), TINY))
     others = ~np.eye(len(products), dtype=bool)
     squares = (products / scales)[others] ** 2
-    return float(min(max(np.median(squares), SHARED), 1.0)) if squares.size else SHARED
+    if not squares.size:
+        return SHARED
+    return float(min(max(np.median(squares), SHARED), 1.0))
 
 
 def _free(varying: NDArray[np.bool_]) -> int:

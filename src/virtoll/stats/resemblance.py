@@ -43,7 +43,7 @@ def resemblance(comparisons: Sequence[Comparison]) -> Resemblance | None:
     whole = [comparison for comparison in comparisons if len(comparison.pairs) == len(blocks) and not comparison.caveat]
     if len(blocks) < FROM or not whole:
         return None
-    logs = np.array([[logs_of(comparison.pairs)[block] for block in blocks] for comparison in whole])
+    logs = np.array([list(logs_of(sorted(comparison.pairs)).values()) for comparison in whole])
     residuals = logs - logs.mean(axis=1, keepdims=True)
     scatter = np.sqrt((residuals**2).sum(axis=1, keepdims=True))
     varying = scatter[:, 0] > 0
@@ -51,10 +51,11 @@ def resemblance(comparisons: Sequence[Comparison]) -> Resemblance | None:
         return None
     scaled = residuals[varying] / scatter[varying]
     products = scaled.T @ scaled
-    dice, found = np.random.default_rng(_SEED), _neighbours(products, np.arange(len(blocks)))
-    others = [_neighbours(products, dice.permutation(len(blocks))) for _ in range(_ORDERS)]
-    p_value = (1 + sum(other >= found - 1e-12 for other in others)) / (1 + _ORDERS)
-    return Resemblance(found / len(scaled), p_value, len(blocks))
+    dice, in_order = np.random.default_rng(_SEED), _neighbours(products, np.arange(len(blocks)))
+    as_much = 1
+    for _ in range(_ORDERS):
+        as_much += _neighbours(products, dice.permutation(len(blocks))) >= in_order - 1e-12
+    return Resemblance(in_order / len(scaled), as_much / (1 + _ORDERS), len(blocks))
 
 
 def _neighbours(products: np.ndarray, order: np.ndarray) -> float:

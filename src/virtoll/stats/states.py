@@ -15,8 +15,10 @@ than `DISTURBED` apart are no two speeds of a machine, but trials that something
 
 import math
 import statistics
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 
 from virtoll.stats.values import Observation, Task, grouped
@@ -58,11 +60,15 @@ class TwoStates:
     @property
     def of_host(self) -> float:
         """How far apart the host's two speeds are, as a logarithm; 0 if it was disturbed."""
-        return 0.0 if self.disturbed else math.log(self.factor)
+        if self.disturbed:
+            return 0.0
+        return math.log(self.factor)
 
     def gap(self, platform: str) -> float:
         """By how much a platform's intervals are widened, as a logarithm, so that they hold against either speed."""
-        return 0.0 if platform in self.same else self.of_host
+        if platform in self.same:
+            return 0.0
+        return self.of_host
 
 
 def two_states(
@@ -74,28 +80,28 @@ def two_states(
     """
     sign = 1 if task.metric.better == "lower" else -1
     rounds = grouped(host, lambda observation: (observation.block, observation.round))
-    entries = [group for group in rounds.values() if len(group) >= LEAST_A_ROUND]
-    slowness = [value for group in entries for value in _slowness(group, sign)]
-    observed = [observation for group in entries for observation in group]
-    parted = apart(slowness, [entry.platform for entry in observed], [entry.block for entry in observed])
+    fastest = {key: min(sign * math.log(entry.value) for entry in group) for key, group in rounds.items()}
+    slowness, labels, blocks = [], [], []
+    for key, group in rounds.items():
+        if len(group) < LEAST_A_ROUND:
+            continue
+        for entry in group:
+            slowness.append(sign * math.log(entry.value) - fastest[key])
+            labels.append(entry.platform)
+            blocks.append(entry.block)
+    parted = apart(slowness, labels, blocks)
     if parted is None:
         return None
-    state, same = TwoStates(task, math.exp(parted[0]), parted[1]), set()
+    same = set()
     for label, observations in (platforms or {}).items():
-        paired = [
-            sign * math.log(observation.value) - min(sign * math.log(entry.value) for entry in rounds[key])
-            for observation in observations
-            if (key := (observation.block, observation.round)) in rounds
-        ]
-        if is_same(paired, *parted):
+        slower = []
+        for observation in observations:
+            key = observation.block, observation.round
+            if key in fastest:
+                slower.append(sign * math.log(observation.value) - fastest[key])
+        if is_same(slower, *parted):
             same.add(label)
-    return replace(state, same=frozenset(same))
-
-
-def _slowness(group: Sequence[Observation], sign: int) -> list[float]:
-    """How much slower than the fastest of its group each is, as a logarithm."""
-    slow = [sign * math.log(observation.value) for observation in group]
-    return [value - min(slow) for value in slow]
+    return TwoStates(task, math.exp(parted[0]), parted[1], frozenset(same))
 
 
 def apart(slowness: Sequence[float], labels: Sequence[str], blocks: Sequence[int]) -> tuple[float, float] | None:
@@ -104,18 +110,20 @@ def apart(slowness: Sequence[float], labels: Sequence[str], blocks: Sequence[int
     `slowness` as in `split`; `labels`: whose entry each is, baseline's or control's; `blocks`: of which block.
     """
     limit = split(slowness)
-    if (
-        limit is None
-        or len({block for block, value in zip(blocks, slowness, strict=True) if value >= limit}) < LEAST_BLOCKS
-    ):
+    if limit is None:
         return None
-    parts = []
-    for label in set(labels):
-        slow = [value >= limit for value, owner in zip(slowness, labels, strict=True) if owner == label]
-        parts.append(statistics.fmean(slow))
-    if max(parts) - min(parts) > LARGEST_DIFFERENCE:
+    slow_blocks: set[int] = set()
+    entries: Counter[str] = Counter()
+    slow: Counter[str] = Counter()
+    for value, label, block in zip(slowness, labels, blocks, strict=True):
+        entries[label] += 1
+        if value >= limit:
+            slow[label] += 1
+            slow_blocks.add(block)
+    parts = [slow[label] / entries[label] for label in entries]
+    if len(slow_blocks) < LEAST_BLOCKS or max(parts) - min(parts) > LARGEST_DIFFERENCE:
         return None
-    return _gap(slowness, limit), sum(value >= limit for value in slowness) / len(slowness)
+    return _gap(slowness, limit), slow.total() / len(slowness)
 
 
 def is_same(slower: Sequence[float], gap: float, share: float) -> bool:
@@ -124,18 +132,25 @@ def is_same(slower: Sequence[float], gap: float, share: float) -> bool:
     `slower`: how much slower each of its trials was than the host's fastest entry of the round, as a logarithm: by what
     the platform costs, and by the machine's speed. `gap` and `share` are the host's, as `apart` has them.
     """
-    slowness = [value - min(slower) for value in slower]
-    limit = _parted(slowness, SAME_DEVIATIONS) if len(slowness) >= LEAST_VALUES else None
+    least = min(slower, default=0.0)
+    slowness = [value - least for value in slower]
+    limit = _parted(slowness, SAME_DEVIATIONS)
     if limit is None:
         return False
-    part = sum(value >= limit for value in slowness) / len(slowness)
+    part = len(_sides(slowness, limit)[1]) / len(slowness)
     return abs(_gap(slowness, limit) - gap) < SAME_WITHIN * gap and abs(part - share) < SAME_SHARE
 
 
 def _gap(slowness: Sequence[float], limit: float) -> float:
-    above = [value for value in slowness if value >= limit]
-    below = [value for value in slowness if value < limit]
-    return statistics.median(above) - statistics.median(below)
+    faster, slower = _sides(slowness, limit)
+    return statistics.median(slower) - statistics.median(faster)
+
+
+def _sides(slowness: Sequence[float], limit: float) -> tuple[list[float], list[float]]:
+    """What is faster than a limit, and what is not."""
+    ordered = sorted(slowness)
+    cut = bisect_left(ordered, limit)
+    return ordered[:cut], ordered[cut:]
 
 
 def split(slowness: Sequence[float]) -> float | None:
@@ -143,25 +158,27 @@ def split(slowness: Sequence[float]) -> float | None:
 
     `slowness`: of all entries against the fastest of their round.
     """
-    count = len(slowness)
-    limit = _parted(slowness, LEAST_DEVIATIONS * (1 + OF_FEW / count)) if count >= LEAST_VALUES else None
+    limit = _parted(slowness, LEAST_DEVIATIONS * (1 + OF_FEW / max(len(slowness), 1)))
     if limit is None:
         return None
-    slower = [value for value in slowness if value >= limit]
-    faster = [value for value in slowness if value < limit]
+    faster, slower = _sides(slowness, limit)
+    if len(slower) < max(LEAST_A_ROUND, LEAST_SHARE * len(slowness)):
+        return None
     most = max(MOST_SCATTER * statistics.pstdev(faster), math.log(LEAST_FACTOR) / LEAST_DEVIATIONS)
-    steady = len(slower) >= LEAST_A_ROUND and statistics.stdev(slower) <= most
-    return limit if steady and len(slower) >= LEAST_SHARE * count else None
+    if statistics.stdev(slower) > most:
+        return None
+    return limit
 
 
 def _parted(slowness: Sequence[float], least: float) -> float | None:
-    """The least of the slower group, with the least scatter inside both; None if they are not `least` deviations apart.
+    """The least of the slower group, with the least scatter inside both; None if they are not `least` deviations apart,
+    or of too few.
 
     A slowness of 0 is that of the fastest: it counts as fast, and says nothing of where to part them.
     """
     ordered = sorted(value for value in slowness if value > 0)
     count = len(ordered)
-    if count < LEAST_A_ROUND:
+    if count < LEAST_A_ROUND or len(slowness) < LEAST_VALUES:
         return None
     sums, squares = [0.0, *accumulate(ordered)], [0.0, *accumulate(value * value for value in ordered)]
 
@@ -170,8 +187,9 @@ def _parted(slowness: Sequence[float], least: float) -> float | None:
         return max(squares[last] - squares[first] - total * total / (last - first), 0.0)
 
     _, cut = min((scatter(0, place) + scatter(place, count), place) for place in range(1, count))
-    faster = [value for value in slowness if value < ordered[cut]]
+    faster, slower = _sides(slowness, ordered[cut])
     within = statistics.pvariance(faster) * len(faster) + scatter(cut, count)
     deviation = math.sqrt(within / (len(slowness) - 2))
-    distance = statistics.fmean(ordered[cut:]) - statistics.fmean(faster)
-    return ordered[cut] if distance >= max(least * deviation, math.log(LEAST_FACTOR)) else None
+    if statistics.fmean(slower) - statistics.fmean(faster) < max(least * deviation, math.log(LEAST_FACTOR)):
+        return None
+    return ordered[cut]

@@ -124,7 +124,7 @@ def _judged(
     beside = np.broadcast_to(np.zeros(mean.shape[1], bool) if control is None else control, mean.shape)
     gap = np.zeros(mean.shape)
     if gaps is not None:
-        gap = gap + (gaps if gaps.ndim == 2 else gaps[:, None])
+        gap = gap + gaps.reshape(len(mean), -1)
     p_value = 2 * stdtr(df, -np.maximum(np.abs(mean) - gap, 0) / error)
     p_adjusted, size = np.full_like(mean, np.nan), np.ones_like(mean)
     for family in (~beside, beside):
@@ -275,8 +275,10 @@ def told_by(comparison: Comparison, judged: Judged, at: tuple[int, int], rules: 
     mean, within, gap = float(judged.mean[at]), float(judged.within[at]), float(judged.gap[at])
     method = METHOD_OF_HOSTS if comparison.hosts else METHOD
     low, high = _factor(mean - judged.reach[at]), _factor(mean + judged.reach[at])
-    if judged.different[at]:
-        low, high = (low, min(high, BELOW)) if mean < 0 else (max(low, ABOVE), high)
+    if judged.different[at] and mean < 0:
+        high = min(high, BELOW)
+    elif judged.different[at]:
+        low = max(low, ABOVE)
     possible = Interval(low, high, 1 - rules.level, method)
     numbered = replace(
         comparison,
