@@ -61,6 +61,16 @@ def test_a_control_that_differs_lets_nothing_of_its_workload_be_told() -> None:
     assert judged().outcome is Outcome.MET
 
 
+def test_a_forecast_of_more_than_twice_the_runs_blocks_is_no_advice() -> None:
+    """Nearer to the limit more blocks would be needed: beyond ten of a run of five there is no number."""
+    limits = [f"netns:superpi slowdown<{2 + step / 100:.2f}x" for step in range(-12, 13)]
+    blocks = [check.more_blocks for check in judged(*limits, spread=0.05).checks if check.outcome is Outcome.UNKNOWN]
+    numbers = [number for number in blocks if number is not None]
+    assert numbers
+    assert max(numbers) <= 10
+    assert None in blocks
+
+
 @pytest.mark.parametrize("limit", [1.0, 1.5, 1.9, 1.99, 2.01, 2.1, 3.0])
 @pytest.mark.parametrize("spread", [0.001, 0.1])
 def test_a_gate_never_contradicts_the_page(limit: float, spread: float) -> None:

@@ -333,10 +333,7 @@ def _checked(analysis: Analysis, threshold: Threshold, side: Sides, ratio: Ratio
     if bad > limit:
         return replace(check, outcome=Outcome.MISSED)
     reason = ratio.reason or "the interval has values on both sides of the limit"
-    more_blocks = _more_blocks(analysis, threshold, cell, family)
-    if more_blocks is not None and more_blocks > MOST_TIMES * ratio.blocks:
-        more_blocks = None
-    return replace(check, reason=reason, more_blocks=more_blocks)
+    return replace(check, reason=reason, more_blocks=_more_blocks(analysis, threshold, cell, family))
 
 
 def inverse(interval: Interval | None) -> Interval | None:
@@ -350,17 +347,18 @@ def inverse(interval: Interval | None) -> Interval | None:
 def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: int) -> int | None:
     """As in `meets`; of a slowdown by the run's own comparison and the size of its family.
 
-    None in a run of several hosts, where hosts would decide.
+    None in a run of several hosts, where hosts would decide, and of more than a forecast by so few can tell.
     """
-    if analysis.host_of:
-        return None
-    if threshold.figure is not None:
-        demand = BoundCheck(threshold.text, threshold.limit, cell.lower_is_better, cell)
-        return more_blocks_for(demand, family, analysis.level_after, analysis.gap(cell.platform, cell.task))
     compared = analysis.comparison(cell.platform, cell.task)
-    if compared is None:
+    if analysis.host_of or (threshold.figure is None and compared is None):
         return None
-    shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
-    size = analysis.family if cell.task.metric.primary else analysis.second_family
-    demand = BoundCheck(threshold.text, 1 / threshold.limit, False, shares)
-    return more_blocks_for(demand, size, analysis.level_after, math.log(compared.gap))
+    gap = analysis.gap(cell.platform, cell.task)
+    demand = BoundCheck(threshold.text, threshold.limit, cell.lower_is_better, cell)
+    if threshold.figure is None and compared is not None:
+        shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
+        demand = BoundCheck(threshold.text, 1 / threshold.limit, False, shares)
+        family = analysis.family if cell.task.metric.primary else analysis.second_family
+    blocks = more_blocks_for(demand, family, analysis.level_after, gap)
+    if blocks is None or blocks > MOST_TIMES * analysis.blocks:
+        return None
+    return blocks
