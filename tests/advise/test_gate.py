@@ -62,16 +62,10 @@ def test_a_control_that_differs_lets_nothing_of_its_workload_be_told() -> None:
 
 
 def test_a_forecast_of_more_than_twice_the_runs_blocks_is_no_advice() -> None:
-    """Nearer to the limit more blocks would be needed: beyond 24 of a run of 12 there is no number."""
-    made = [Made(one, "superpi", value=2e7 if one == "netns" else 1e7, spread=0.1) for one in PLATFORMS]
-    analysis = analyse(made_up_run(PLATFORMS, made, blocks=12))
-    limits = [f"netns:superpi slowdown<{1.7 + step / 50:.2f}x" for step in range(30)]
-    gate = judge_gate(analysis, [parse_threshold(limit, known_workloads()) for limit in limits])
-    blocks = [check.more_blocks for check in gate.checks if check.outcome is Outcome.UNKNOWN]
-    numbers = [number for number in blocks if number is not None]
-    assert numbers
-    assert max(numbers) <= 24
-    assert None in blocks
+    """1.9 to 2.1 times is left open by five blocks; 13 to 872 more would decide, by the noise of these five."""
+    found = judged(*(f"netns:superpi slowdown<{limit}x" for limit in (1.9, 1.95, 2.05, 2.1)), spread=0.1)
+    assert {check.outcome for check in found.checks} == {Outcome.UNKNOWN}
+    assert found.more_blocks is None
 
 
 @pytest.mark.parametrize("limit", [1.0, 1.5, 1.9, 1.99, 2.01, 2.1, 3.0])
