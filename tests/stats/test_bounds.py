@@ -22,6 +22,7 @@ from virtoll.stats.bounds import (
 from virtoll.stats.ceilings import Headroom
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import BoundFound, GoalFound, ThroughputRow
+from virtoll.stats.intervals import Interval
 from virtoll.stats.sweeps import Curve
 from virtoll.stats.values import Task
 
@@ -93,6 +94,13 @@ def test_against_a_lower_bound_slower_holds_and_no_more() -> None:
     assert fourth.verdict is Verdict.ALIKE, "the baseline's rate of large frames is no lower bound"
     alone = against_lower_bounds([faster, compared("a", LARGE, Verdict.FASTER, at_least=2.0)], bounds)
     assert [one.verdict for one in alone] == [Verdict.FASTER, Verdict.UNKNOWN], "against the same platform alone"
+
+
+def test_what_a_lower_bound_does_not_bear_may_be_slower_by_anything() -> None:
+    """*Faster* had proved the side, and its range begins at 1: that falls with the verdict."""
+    faster = compared("a", verdict=Verdict.FASTER, at_least=1.0, simultaneous=Interval(1.0, 1.2, 0.95, "t"))
+    (found,) = against_lower_bounds([faster], {("native", SMALL)}, "native")
+    assert found.simultaneous == Interval(0.0, 1.2, 0.95, "t")
 
 
 def test_who_is_not_forwarded_on_the_guests_cpus() -> None:

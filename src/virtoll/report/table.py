@@ -240,6 +240,17 @@ def of_hand_over(span: Callable[[Row], HandOverSpan | None]) -> tuple[Column[Row
     )
 
 
+def joint_interval(comparison: Callable[[Row], Comparison | None]) -> tuple[Column[Row], ...]:
+    """Two columns of the interval of each row's share that holds together with all others of its family."""
+
+    def interval(row: Row) -> Interval | None:
+        compared = comparison(row)
+        return None if compared is None else compared.simultaneous
+
+    meaning = "the low end of the interval that holds together with all others of the family"
+    return of_interval(("joint_low", "joint_high"), "share", meaning, interval)
+
+
 def family_of(comparison: Comparison, *, control: bool = False) -> str:
     """With which comparisons one is corrected; `control`: it is the A/A control's."""
     if control:

@@ -11,7 +11,7 @@ from functools import cached_property
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.looks import Looks, extended_level
 from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
-from virtoll.stats.against_baseline import compare_all, host_labels, host_values
+from virtoll.stats.against_baseline import compare_all, host_labels, host_states, host_values
 from virtoll.stats.bounds import (
     against_lower_bounds,
     forwarded_elsewhere,
@@ -43,6 +43,7 @@ from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.overhead import OverheadEffect, OverheadUse, overhead_effects, overhead_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
+from virtoll.stats.resemblance import Resemblance, resemblance
 from virtoll.stats.run_data import (
     RunData,
     first_blocks,
@@ -54,7 +55,7 @@ from virtoll.stats.run_data import (
     statuses_of,
 )
 from virtoll.stats.scaling import Scaling, scalings
-from virtoll.stats.states import TwoStates, two_states
+from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, cells_of
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, printed_tasks, tasks_of
@@ -80,7 +81,7 @@ class Analysis:
     control: tuple[Comparison, ...]
     """One for each task (A/A), none without a control: it is shown, and vetoes nothing."""
     two_states: tuple[TwoStates, ...]
-    """The tasks that the host ran in two states."""
+    """The tasks that the host ran at two speeds."""
     rules: Rules
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
@@ -123,6 +124,13 @@ class Analysis:
         if self.rules.host_of:
             return None
         return drift([value for value in self.order if value.observation.platform not in self.caveats])
+
+    @cached_property
+    def resemblance(self) -> Resemblance | None:
+        """Whether blocks resemble their neighbours; None of several hosts, or of too few blocks."""
+        if self.rules.host_of:
+            return None
+        return resemblance((*self.comparisons, *self.control))
 
     @cached_property
     def fitness(self) -> HostFitness:
@@ -397,6 +405,10 @@ class Analysis:
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
         return by_cell((*self.comparisons, *self.control))
 
+    def gap(self, platform: str, task: Task) -> float:
+        """By how much two speeds of the host widen the intervals of a platform, as a logarithm."""
+        return next((state.gap(platform) for state in self.two_states if state.task == task), 0.0)
+
     def curve(self, platform: str, task: Task) -> Curve | None:
         """The sweep of a platform for a task."""
         return self._curves.get((platform, task.parameters))
@@ -438,7 +450,7 @@ def analyse(data: RunData) -> Analysis:
     cells = cells_of(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
     host = host_values(data.manifest.baseline, observations, host_labels(data, caveats))
-    states = tuple(state for task in tasks if (state := two_states(task, host.get(task, ()))) is not None)
+    states = host_states(data, platforms, tasks, cells, host)
     level = level_of(data, observations)
     rules = Rules(margin_of(data), level, level, host_of=hosts_of_blocks(data))
     points = point_values(data.trials)

@@ -57,7 +57,7 @@ def against_lower_bounds(
     """The same comparisons with their verdicts, but for those that a base which is a lower bound does not bear.
 
     What is slower than a lower bound is slower by at least so much. What is alike or faster may yet be slower than the
-    base really is. ``baseline``: whose rates they are compared with; None: with the same platform's alone.
+    base really is, by anything. ``baseline``: whose rates they are compared with; None: with the same platform's alone.
     """
 
     def marked(comparison: Comparison) -> Comparison:
@@ -65,8 +65,11 @@ def against_lower_bounds(
         if comparison.verdict not in (Verdict.ALIKE, Verdict.FASTER) or (base, comparison.task) not in bounds:
             return comparison
         why = "lost nothing flat out or reached the generator's limit, so that it may forward more"
-        reason = f"{comparison.against} {why}"
-        return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
+        reason, joint = f"{comparison.against} {why}", comparison.simultaneous
+        if joint is not None:
+            joint = replace(joint, low=0.0)
+        unknown = replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
+        return replace(unknown, simultaneous=joint)
 
     return [marked(comparison) for comparison in comparisons]
 
