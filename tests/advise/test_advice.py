@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
+from tests.support import experiments
 from tests.support.advised import (
     FAILS,
     HOSTS,
@@ -24,8 +27,11 @@ from tests.support.advised import (
 )
 from tests.support.facts import assert_facts
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.model_runs import measured
 
 from virtoll.advise.missing import MOST_BLOCKS
+from virtoll.experiment.parse import presets
+from virtoll.report.build import load
 from virtoll.runfolder.guest_records import Forwarding
 from virtoll.stats.analysis import analyse
 
@@ -210,3 +216,41 @@ def test_a_router_with_a_loss_has_it_at_the_rate_that_came_through() -> None:
     )
     delayed = advice_of(made_up_run(HOSTS, made), "router 64B 100kpps p99<1ms")
     assert told(delayed)["netns"] is OPEN, "the run has no delays"
+
+
+def test_the_maximum_bounds_each_rate_within_a_loss_or_a_delay() -> None:
+    """A rate that is not forwarded is not forwarded without loss either."""
+    run = made_up_run(HOSTS, routers({"native": 1e6, "netns": 2.5e5, "runc": 1e5}))
+    for bound in ("loss<0.1%", "loss<=0%", "p99<1ms", "loss<1% p50<1ms"):
+        advice = advice_of(run, f"router 64B 500kpps {bound}")
+        answers = told(advice)
+        assert (answers["netns"], answers["runc"]) == (FAILS, FAILS)
+        assert answers["native"] is not FAILS
+    assert_facts(about(advice, "netns"), FAILS.value, "0.49", "247 kframes/s at most")
+
+
+@pytest.mark.parametrize("rate", [80, 95, 99, 101, 102, 103, 105, 120, 200])
+@pytest.mark.parametrize("spread", [0.005, 0.02, 0.05])
+def test_a_stricter_need_is_never_refused_less(rate: int, spread: float) -> None:
+    run = made_up_run(HOSTS, routers({"native": 1e6, "netns": 1e5, "runc": 9e4}, spread=spread))
+    plain = told(advice_of(run, f"router 64B {rate}kpps"))
+    strict = told(advice_of(run, f"router 64B {rate}kpps loss<0.1%"))
+    for platform, answer in plain.items():
+        assert answer is not FAILS or strict[platform] is FAILS
+        assert strict[platform] is not MEETS or answer is not FAILS
+
+
+def test_the_quick_sweep_answers_a_need_with_a_loss(tmp_path: Path) -> None:
+    """Routers of 1.1 M, 500 k, 100 k and 27.5 k frames/s: all is answered up to 0.65 of that and from 1.1 on."""
+    costs = {"host": 1.0, "half": 2.2, "tenth": 11.0, "slow": 40.0}
+    platforms = [experiments.fake(name, cost=cost, jitter=0.02, seed=int(cost)) for name, cost in costs.items()]
+    quick = yaml.safe_load((presets() / "quick.yaml").read_text())
+    sweep = {**quick["workloads"][0], "frame_size_bytes": 64}
+    experiment = experiments.parsed(platforms=platforms, baseline="host", workloads=[sweep], blocks=3, rounds=3)
+    run = load(measured(experiment, tmp_path / "run").path)
+    for rate in (10_000, 19_000, 29_000, 70_000, 110_000, 200_000, 350_000, 550_000, 750_000, 1_200_000):
+        answers = told(advice_of(run, f"router 64B {rate}pps loss<0.1%"))
+        for name, cost in costs.items():
+            needed = rate * cost / 1.1e6
+            if not 0.65 < needed < 1.1:
+                assert answers[name] is (MEETS if needed <= 0.65 else FAILS), (name, rate)

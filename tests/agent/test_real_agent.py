@@ -146,6 +146,7 @@ def test_marks_come_over_the_channel_and_are_stamped_on_arrival() -> None:
         (2**14, SuperPi(SuperPiParameters(digits=2**14)).expected_check()),
         # Made with the Chudnovsky series in Python's `decimal`, as what Rust's own tests know.
         (2**18, "9af37b536d27ab4ee9a06eba897bb254273168d9a616c114034e5eb4c3e255af"),
+        (300_000, SuperPi(SuperPiParameters(digits=300_000)).expected_check()),
         (2**20, SuperPi(SuperPiParameters(digits=2**20)).expected_check()),
     ],
 )

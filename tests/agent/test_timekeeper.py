@@ -55,15 +55,19 @@ class Peer(OperationAgent):
 
 
 def guest(
-    edges: tuple[str, ...] = ("start", "end"), step_ns: int = 0, pause_ns: int = 0, apart_ns: int = 1_500_000_000
+    edges: tuple[str, ...] = ("start", "end"),
+    step_ns: int = 0,
+    pause_ns: int = 0,
+    apart_ns: int = 1_500_000_000,
+    took_ns: int = 1_000_000_000,
 ) -> OperationAgent:
-    """A guest whose job takes 1 s by its own clock; its marks arrive over the channel 1.5 s apart, or so far."""
+    """A guest whose job takes ``took_ns`` by its own clock; its marks arrive over the channel so far apart."""
 
     def run(_: RunRequest) -> dict[str, Any]:
         for number, edge in enumerate(edges):
             realtime_ns = 10**18 + number * (apart_ns + step_ns)
             made.channel_marks.append(ChannelMark(edge, realtime_ns, 10**9 + number * apart_ns))
-        clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 1_000_000_005, "pause_ns": pause_ns}
+        clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 5 + took_ns, "pause_ns": pause_ns}
         return {"guest": clock, "result": {"digits": 3}, "check": "23"}
 
     made = OperationAgent(run=run, clocks={})
@@ -108,6 +112,71 @@ def test_the_pause_after_the_start_mark_is_stored_and_comes_off() -> None:
     job = timed(guest(pause_ns=10_000_000), peer())
     assert job.clock.guest.pause_ns == 10_000_000
     assert duration_ns(job.clock) == 1_980_000_000
+
+
+@pytest.mark.parametrize(
+    ("reported_ms", "excess_ms", "valid"),
+    [(0, 0, True), (10, 0, True), (11, 0, True), (12, 1, True), (80, 69, True), (191, 180, True), (193, 182, False)],
+)
+@pytest.mark.parametrize("link", [True, False])
+def test_a_pause_beyond_the_request_is_an_error_and_at_most_a_tenth(
+    reported_ms: int, excess_ms: int, valid: bool, link: bool
+) -> None:
+    """Marks 2 s apart and round trips below 1 ms: the pause may be 10 ms, the round trip and 1 ms long."""
+    pause_ns = reported_ms * 1_000_000
+    of = guest(pause_ns=pause_ns, apart_ns=2_000_000_000, took_ns=2_000_000_000)
+    job = timed(of, peer(), link=link)
+    assert (job.problem is None) is valid
+    if not valid:
+        assert_facts(job.problem, "pause", f"{reported_ms} ms", "10 ms")
+    assert duration_ns(job.clock) == 2_000_000_000 - pause_ns
+    assert excess_ms * 1_000_000 <= job.clock.error_estimate_ns + 500_000 <= (excess_ms + 1) * 1_000_000
+
+
+def test_a_pause_is_compared_by_the_outside_clock() -> None:
+    """The guest's clock tells a third of the time: its 200 ms are 600 ms outside, of a job of 1.4 s."""
+    job = timed(guest(pause_ns=200_000_000, apart_ns=2_000_000_000, took_ns=666_666_666), peer())
+    assert_facts(job.problem, "pause", "200 ms")
+    right = timed(guest(pause_ns=200_000_000, apart_ns=20_000_000_000, took_ns=20_000_000_000), peer(), link=False)
+    assert right.problem is None, "the same of a longer job"
+    assert 189_000_000 <= right.clock.error_estimate_ns + 500_000 <= 190_000_000
+
+
+@pytest.mark.parametrize("took_ns", [0, 5_000_000])
+def test_a_pause_longer_than_all_of_the_guests_time_is_no_duration(took_ns: int) -> None:
+    job = timed(guest(pause_ns=10_000_000, apart_ns=2_000_000_000, took_ns=took_ns), peer())
+    assert (job.problem is None) is (took_ns == 0), "without a guest's clock nothing is taken off"
+    assert duration_ns(job.clock) == (2_000_000_000 if took_ns == 0 else -2_000_000_000)
+
+
+def test_the_pause_of_guests_at_once_is_the_barriers() -> None:
+    of = guest(pause_ns=6_000_000_000, apart_ns=8_000_000_000, took_ns=8_000_000_000)
+    keeper = Timekeeper(of, peer(), None, "", 0)
+    line = Line([])
+    line.pause_ns = 6_000_000_000
+    with keeper.together(line):
+        assert keeper.time_job("idle", {}, 1.0).problem is None
+    assert_facts(keeper.time_job("idle", {}, 1.0).problem or "", "pause", "6000 ms")
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_the_last_start_mark_counts(link: bool) -> None:
+    """A guest that woke up late marks and pauses once more."""
+    edges = ("start", "start", "end")
+    by = peer()
+    seen = by.answers["marks"]
+    assert callable(seen)
+
+    def again(request: MarksRequest) -> dict[str, Any]:
+        reply = seen(request)
+        assert isinstance(reply, dict)
+        late = {**reply["marks"][0], "received_realtime_ns": 400}
+        return {**reply, "marks": [reply["marks"][0], late, reply["marks"][1]]}
+
+    by.answers["marks"] = again
+    job = timed(guest(edges=edges), by, link=link)
+    assert job.problem is None
+    assert duration_ns(job.clock) == (1_999_999_700 if link else 1_500_000_000)
 
 
 def test_a_mark_names_its_link_and_each_job_has_sequences_of_its_own() -> None:

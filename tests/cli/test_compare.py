@@ -39,6 +39,14 @@ def changed_manifest(folder: Path, **changed: Any) -> None:
     (folder / "SHA256SUMS").unlink(missing_ok=True)
 
 
+def busy_host(folder: Path, load: float = 14.0) -> None:
+    """The run with this load average before its first trial, on a host of 2 CPUs."""
+    samples = [json.loads(line) for line in (folder / "fitness.jsonl").read_text().splitlines()]
+    lines = [json.dumps({**sample, "load_1m": load}) + "\n" for sample in samples]
+    (folder / "fitness.jsonl").write_text("".join(lines))
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of known truth; ``two`` is a real one of the model, of two builds."""
@@ -51,6 +59,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     content = json.loads((other / "manifest.json").read_text())
     kernel = {**content["host"], "fingerprint": "0" * 64, "kernel": "6.12.0 #1 SMP x86_64"}
     changed_manifest(other, host=kernel, agent={**(content["agent"] or {}), "sha256": "f" * 64})
+    busy_host(write(folder / "busy", truth(3, 1.1)))
     two = experiments.parsed(
         name="two",
         platforms=[experiments.fake("host", seed=1), experiments.fake("box", seed=2)],
@@ -99,6 +108,10 @@ def test_two_runs_are_shown_side_by_side(runs: Path) -> None:
         (("old", "short", "--fail-if-slower", "5%"), 4, ("14 of 14 comparisons",)),
         (("old", "short", "--fail-if-slower", "5%", "--allow-unknown"), 0, ()),
         (("old", "slow"), 0, ()),
+        (("old", "busy", "--fail-if-slower", "1.01x"), 4, ("14 of 14 comparisons",)),
+        (("busy", "new", "--fail-if-slower", "25%"), 4, ("14 of 14 comparisons",)),
+        (("old", "busy", "--fail-if-slower", "1.01x", "--allow-unknown"), 0, ()),
+        (("busy:netns", "busy:runc", "--fail-if-slower", "1.01x"), 3, ()),
         (("two", "--fail-if-slower", "5%"), 3, ("2 of 2 comparisons",)),
         (("two", "--fail-if-slower", "20%"), 0, ()),
     ],
@@ -107,6 +120,31 @@ def test_the_exit_code_says_what_the_gate_says(
     runs: Path, words: tuple[str, ...], code: int, facts: tuple[str, ...]
 ) -> None:
     assert_refused(in_process("compare", *words, runs=runs), *facts, code=code)
+
+
+@pytest.mark.parametrize("words", [(), ("--markdown",)])
+def test_both_hosts_are_stated_before_any_difference(runs: Path, words: tuple[str, ...]) -> None:
+    text = in_process("compare", "old", "busy", *words, "--fail-if-slower", "5%", runs=runs).stdout
+    before = text[: text.index("netns")]
+    assert_facts(before, "Host of A: degraded", "0.200", "Host of B: unfit", "7.00", "The host of B")
+
+
+def test_the_hosts_are_in_json_and_on_the_page(compared: Asked, tmp_path: Path) -> None:
+    (found,) = compared("old", "busy", output=tmp_path / "page")
+    quiet, busy = (found[side]["fitness"] for side in ("first", "second"))
+    assert (quiet["level"], quiet["load_per_cpu"]) == ("degraded", 0.2)
+    assert (busy["level"], busy["load_per_cpu"]) == ("unfit", 7.0)
+    assert_facts(" ".join(busy["reasons"]), "other load", "7.00")
+    assert_facts(found["cautions"][0], "unfit", "load")
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert page.index("Host of B: unfit") < page.index("primary metrics")
+    (fair,) = compared("old", "new")
+    assert not [caution for caution in fair["cautions"] if "unfit" in caution]
+
+
+def test_platforms_of_one_run_on_a_busy_host_state_it_once(runs: Path) -> None:
+    text = in_process("compare", "busy:netns", "busy:runc", runs=runs).stdout
+    assert text.count("unfit") == 1
 
 
 def test_a_run_of_two_builds_is_paired_and_its_cost_found(compared: Asked) -> None:

@@ -16,6 +16,7 @@ from tests.support.drawings import rendered
 from tests.support.facts import assert_facts, assert_refused, missing_facts, refused
 from tests.support.night_folders import PLAIN, night_name, write_night, write_nights
 from tests.support.report_page import read_page, text_of
+from tests.support.synthetic_records import fitness
 
 from virtoll.errors import UsageError
 from virtoll.report.drawing import Drawing
@@ -73,6 +74,22 @@ def test_what_the_two_runs_record_is_told_with_it(history: History, gathered: Ga
     lines = list(history_lines(history, gathered))
     assert any(change.line in one for one in lines)
     assert any(line in one for one in lines)
+
+
+def test_a_change_with_a_busy_host_is_told_so_and_fails_nothing(folder: Path, tmp_path: Path) -> None:
+    """From the change on the host had a load of 7 per CPU before the first trial."""
+    shutil.copytree(folder, tmp_path / "nights")
+    for night in range(CHANGED, NIGHTS):
+        samples = [{**fitness(after), "load_1m": 14.0} for after in (0, 4)]
+        text = "".join(json.dumps(sample) + "\n" for sample in samples)
+        busy = tmp_path / "nights" / night_name(night)
+        (busy / "fitness.jsonl").write_text(text)
+        (busy / "SHA256SUMS").unlink()
+    finished = in_process("history", tmp_path / "nights", "--platform", "runc", "--fail-if-slower")
+    assert_refused(finished, "1 of 4", "unfit", code=4)
+    lead, _, changes = finished.stdout.partition("\n\n")
+    assert_facts(lead, "unfit", "30 of 60 runs", night_name(CHANGED))
+    assert_facts(changes, "fitness", "degraded -> unfit", "1.1.12")
 
 
 def test_without_a_change_and_without_a_recorded_cause_that_is_said(gathered: Gathered) -> None:

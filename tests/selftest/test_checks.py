@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,12 @@ from virtoll.pipeline.preview import catalogue, plan_of
 from virtoll.selftest.checks import binomial_quantile, findings
 from virtoll.selftest.experiments import DISK_MIB_PER_SECOND, EXPERIMENTS, RIGHT
 from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count, effect, not_tested, nothing
-from virtoll.selftest.table import csv_text, document, found_all, rows, summary
+from virtoll.selftest.table import csv_text, document, found_all, passed, rows, summary
 from virtoll.stats.analysis import analyse
 
 EXPERIMENT_FILE = Path("selftest.yaml")
 WHAT = ("cpu", "half of a CPU", "times slower")
-FOUND, MISSED = Outcome.FOUND, Outcome.MISSED
+FOUND, MISSED, NOT_DECIDED = Outcome.FOUND, Outcome.MISSED, Outcome.NOT_DECIDED
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,8 @@ FOUND, MISSED = Outcome.FOUND, Outcome.MISSED
         (1.9, 1.7, 1.95, FOUND),  # within 0.06 of the injected one
         (1.5, 1.4, 1.6, MISSED),  # sharp and wrong
         (3.0, 2.5, 3.5, MISSED),
-        (2.0, 0.9, 4.5, MISSED),  # right, and blind: no effect would lie in it as well
+        (2.0, 0.9, 4.5, NOT_DECIDED),  # no effect would lie in it as well
+        (1.2, 0.9, 1.5, MISSED),  # it holds no effect, and not the injected one
         (0.5, 0.4, 0.6, MISSED),  # the wrong way round
     ],
 )
@@ -48,8 +50,12 @@ def test_an_effect_must_be_seen_and_be_right(value: float, low: float, high: flo
         (1.0, 0.95, 1.05, FOUND),
         (0.999, 0.998, 0.9995, FOUND),  # off by next to nothing, and seen sharply
         (1.1, 1.05, 1.15, MISSED),  # an effect where there is none
-        (1.0, 0.7, 1.4, MISSED),  # the fault itself would lie in it
-        (1.0, 0.9, 1.25, MISSED),
+        (0.946, 0.903, 0.992, MISSED),  # its own interval leaves out the truth
+        (1.01, 1.001, 1.03, MISSED),
+        (1.0, 0.7, 1.4, NOT_DECIDED),  # the fault itself would lie in it
+        (1.0, 0.9, 1.25, NOT_DECIDED),
+        (1.02, 0.80, 1.29, NOT_DECIDED),
+        (1.25, 1.1, 1.4, MISSED),  # the fault lies in it, and its absence does not
     ],
 )
 def test_no_effect_is_distinguished_from_the_fault(value: float, low: float, high: float, outcome: Outcome) -> None:
@@ -88,6 +94,16 @@ FINDINGS = [
 def test_all_is_found_where_something_is_and_nothing_missed(findings: Sequence[Finding], expected: bool) -> None:
     assert found_all(findings) is expected
     assert document(findings)["found_all"] is expected
+    assert passed(findings) is expected
+
+
+def test_what_is_not_decided_is_neither_found_nor_a_failure() -> None:
+    wide = effect(WHAT, 2.0, Measured(2.0, 0.9, 4.5), 1.0, 0.06)
+    assert_facts(wide.reason, "interval")
+    assert (passed([wide, FINDINGS[0]]), found_all([wide, FINDINGS[0]])) == (True, False)
+    assert not passed([wide]), "nothing was found"
+    assert_facts(summary([wide, FINDINGS[0]]), "1 found", "1 not decided")
+    assert_facts(str(rows([wide])[0]["outcome"]), "not decided")
 
 
 def test_the_table_has_every_number() -> None:
@@ -98,6 +114,17 @@ def test_the_table_has_every_number() -> None:
     assert rows(FINDINGS)[0]["interval (95 %)"] == "1.9 to 2.2"
     assert rows(FINDINGS)[2]["outcome"] == "not tested: no QEMU"
     assert_facts(summary(FINDINGS), "1 found", "1 missed", "1 not tested")
+
+
+@pytest.mark.parametrize(("load", "outcome"), [(0.4, MISSED), (14.0, NOT_DECIDED)])
+def test_a_quota_on_a_busy_host_is_not_decided(load: float, outcome: Outcome) -> None:
+    """A quarter of a CPU takes 1.7 times as long, where the guest beside it has half of one: 7 wait for each CPU."""
+    labels = {RIGHT: 1e9, "cpu-25": 1.7e9}
+    made = [Made(label, "superpi", {"digits": 16384}, value=value) for label, value in labels.items()]
+    run = made_up_run({label: {"platform": "altered-netns"} for label in labels}, made, baseline=RIGHT)
+    busy = replace(run, fitness=tuple(sample.replace(load_1m=load) for sample in run.fitness))
+    (quarter,) = (one for one in findings("cpu", analyse(busy), short=False) if one.what.startswith("25 %"))
+    assert quarter.outcome is outcome
 
 
 @pytest.mark.parametrize(("faster", "outcome"), [(1.0, FOUND), (1.3, MISSED), (0.7, MISSED)])

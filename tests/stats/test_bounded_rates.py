@@ -64,22 +64,37 @@ def test_frames_refused_by_an_interface_that_receives_apart_are_lost() -> None:
     assert found(refusing, apart=True).beyond == pytest.approx(2e5, rel=1e-4)
 
 
+def test_the_largest_rate_that_came_through_is_kept_whatever_was_lost() -> None:
+    assert found(point(1e5), point(4e5, 0.2), point(8e5, 0.7)).most == pytest.approx(3.2e5, rel=1e-4)
+    assert found(point(1e5), bounds=RateBounds(p99_ns=1e6)).most == pytest.approx(1e5, rel=1e-4)
+    uneven = several((9000, 0, 0), (9000, 3000, 0))
+    assert bracket([uneven], TENTH, apart=False, each=True).most == pytest.approx(6000, rel=1e-3)
+
+
+def test_points_for_the_cpu_time_speak_for_a_platform_and_never_against_it() -> None:
+    """Their frames come in bursts."""
+    one = bracket([point(8e5, 0.7)], TENTH, apart=False, metered=[point(1e4), point(2e5)])
+    assert both(one) == pytest.approx([2e5, 8e5], rel=1e-4)
+    lossy = bracket([point(8e5, 0.7)], TENTH, apart=False, metered=[point(1e4), point(2e5, 0.1)])
+    assert both(lossy) == pytest.approx([1e4, 8e5], rel=1e-4)
+
+
 def test_what_the_platform_did_not_lose_is_not_held_against_it() -> None:
     lost = point(1e5, 0.2)
     unlocated = lost.replace(hops=None)
-    assert found(unlocated) == Bracket(None, None), "nobody knows who lost these"
+    assert both(found(unlocated)) == [None, None], "nobody knows who lost these"
     sent = lost.sources[0].offered_frames
     (sink,) = lost.sink.per_source
     at_the_sink = lost.replace(hops=through(sent, sent))
     assert sink.lost_frames == 20_000
-    assert found(at_the_sink) == Bracket(None, None), "the sink lost them"
+    assert both(found(at_the_sink)) == [None, None], "the sink lost them"
 
 
 def test_a_delay_is_bounded_as_a_loss_is() -> None:
     bounds = RateBounds(loss=0.001, p99_ns=1e6)
     one = found(point(1e5, delay_ns=400_000), point(2e5, delay_ns=3_000_000), bounds=bounds)
     assert both(one) == pytest.approx([1e5, 2e5], rel=1e-4)
-    assert found(point(1e5), bounds=bounds) == Bracket(None, None), "no delay was measured"
+    assert both(found(point(1e5), bounds=bounds)) == [None, None], "no delay was measured"
     half = RateBounds(p50_ns=2e5)
     assert found(point(1e5, 0.5, delay_ns=400_000), bounds=half).within == pytest.approx(5e4, rel=1e-3)
 
@@ -155,7 +170,7 @@ def test_points_without_a_rate_are_passed_over() -> None:
 
 
 def test_a_rate_that_held_once_and_once_not_is_neither() -> None:
-    assert found(point(1e5), point(1e5, 0.5)) == Bracket(None, None)
+    assert both(found(point(1e5), point(1e5, 0.5))) == [None, None]
     assert found(point(5e4), point(1e5), point(1e5, 0.5), point(2e5, 0.5)).within == pytest.approx(5e4, rel=1e-4)
     assert found(point(0.5, 1.0, ns=10 * SECOND_NS), bounds=RateBounds(loss=0.5)).beyond == pytest.approx(0.5)
 

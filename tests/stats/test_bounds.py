@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.support.by_hand import boot_record, task
 from tests.support.facts import assert_facts
 
@@ -16,6 +18,7 @@ from virtoll.stats.bounds import (
     forwarded_elsewhere,
     lower_bounds,
     receiving_apart,
+    within_search_bounds,
     without_two_bounds,
     without_unpinned,
 )
@@ -55,12 +58,14 @@ def test_a_rate_without_loss_or_at_the_generators_limit_is_a_lower_bound() -> No
     }
     upper = BoundFound(2e5, 1_000_000_000, (0,))
     open_goal = GoalFound("ndr", 0.0, 0.5, 0.005, 21.0, "done", lower=upper, upper=None, **NO_THROUGHPUT)
+    closed = replace(open_goal, upper=upper)
     searches = [
         ThroughputRow("f", FOUND, (open_goal,)),
-        ThroughputRow("g", FOUND, (replace(open_goal, upper=upper),)),
+        ThroughputRow("g", FOUND, (closed,)),
+        ThroughputRow("h", FOUND, (closed, replace(closed, ended="time-limit"))),
     ]
     found = lower_bounds((SMALL, LARGE, CPU, FOUND), curves, headrooms, searches)
-    assert found == {("a", SMALL), ("b", LARGE), ("c", SMALL), ("f", FOUND)}
+    assert found == {("a", SMALL), ("b", LARGE), ("c", SMALL), ("f", FOUND), ("h", FOUND)}
 
 
 def test_two_lower_bounds_have_no_verdict_and_one_has() -> None:
@@ -81,7 +86,7 @@ def test_two_lower_bounds_have_no_verdict_and_one_has() -> None:
 
 
 def test_against_a_lower_bound_slower_holds_and_no_more() -> None:
-    bounds = {("native", SMALL), ("a", LARGE)}
+    bounds = {("native", SMALL)}
     slower = compared("a", verdict=Verdict.SLOWER, at_least=1.2)
     alike = compared("a", verdict=Verdict.ALIKE, margin=0.1)
     faster = compared("a", verdict=Verdict.FASTER, at_least=1.2)
@@ -92,6 +97,7 @@ def test_against_a_lower_bound_slower_holds_and_no_more() -> None:
     assert second == third == replace(alike, verdict=Verdict.UNKNOWN, margin=None, reason=second.reason)
     assert_facts(second.reason, alike.against, "generator's limit")
     assert fourth.verdict is Verdict.ALIKE, "the baseline's rate of large frames is no lower bound"
+    bounds.add(("a", LARGE))
     alone = against_lower_bounds([faster, compared("a", LARGE, Verdict.FASTER, at_least=2.0)], bounds)
     assert [one.verdict for one in alone] == [Verdict.FASTER, Verdict.UNKNOWN], "against the same platform alone"
 
@@ -101,6 +107,14 @@ def test_what_a_lower_bound_does_not_bear_may_be_slower_by_anything() -> None:
     faster = compared("a", verdict=Verdict.FASTER, at_least=1.0, simultaneous=Interval(1.0, 1.2, 0.95, "t"))
     (found,) = against_lower_bounds([faster], {("native", SMALL)}, "native")
     assert found.simultaneous == Interval(0.0, 1.2, 0.95, "t")
+
+
+def test_of_a_lower_bound_faster_holds_and_no_more() -> None:
+    """The platform may forward more than was seen, and so be as fast as the baseline, or faster."""
+    verdicts = (Verdict.SLOWER, Verdict.ALIKE, Verdict.FASTER, Verdict.NOT_MEASURED)
+    told = against_lower_bounds([compared("a", LARGE, verdict) for verdict in verdicts], {("a", LARGE)}, "native")
+    assert [one.verdict for one in told] == [Verdict.UNKNOWN, Verdict.UNKNOWN, *verdicts[2:]]
+    assert_facts(told[0].reason, "a ", "forward more")
 
 
 def test_who_is_not_forwarded_on_the_guests_cpus() -> None:
@@ -138,3 +152,55 @@ def test_a_rate_that_another_core_set_has_no_verdict() -> None:
     (own,) = without_unpinned([compared("a")], elsewhere, "native")
     assert_facts(own.reason, "a", "here (no root)")
     assert without_unpinned([compared("b")], elsewhere, None) == [compared("b")]
+
+
+def within(
+    verdict: Verdict, low: float, high: float, below: float = 0.0, above: float = 0.0, **more: Any
+) -> Comparison:
+    """A comparison with these ends of both intervals, and what searches of these widths leave of it."""
+    interval = Interval(low, high, 0.95, "by hand")
+    told = compared("a", FOUND, verdict, share=(low * high) ** 0.5, interval=interval, simultaneous=interval, **more)
+    return within_search_bounds(told, math.log1p(below), math.log1p(above), 0.1)
+
+
+def test_an_interval_of_searches_holds_all_between_their_bounds() -> None:
+    """The platform may reach 3 % more than was seen, and the baseline 1 % more."""
+    told = within(Verdict.SLOWER, 0.9, 0.95, 0.01, 0.03, at_least=1 / 0.95, smallest=1.02)
+    for interval in (told.interval, told.simultaneous):
+        assert interval is not None
+        assert (interval.low, interval.high) == pytest.approx((0.9 / 1.01, 0.95 * 1.03))
+    assert told.verdict is Verdict.SLOWER
+    assert told.at_least == pytest.approx(1 / (0.95 * 1.03))
+    assert told.smallest == pytest.approx(1.02 * 1.03)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "low", "high", "left"),
+    [
+        (Verdict.SLOWER, 0.97, 0.979, Verdict.SLOWER),
+        (Verdict.SLOWER, 0.97, 1 / 1.02, Verdict.UNKNOWN),
+        (Verdict.FASTER, 1.03, 1.04, Verdict.FASTER),
+        (Verdict.FASTER, 1.02, 1.04, Verdict.UNKNOWN),
+        (Verdict.ALIKE, 0.94, 1.07, Verdict.ALIKE),
+        (Verdict.ALIKE, 0.92, 1.07, Verdict.UNKNOWN),
+        (Verdict.ALIKE, 0.94, 1.08, Verdict.UNKNOWN),
+        (Verdict.UNKNOWN, 0.9, 1.1, Verdict.UNKNOWN),
+    ],
+)
+def test_a_verdict_needs_more_than_the_width_of_both_searches(
+    verdict: Verdict, low: float, high: float, left: Verdict
+) -> None:
+    told = within(verdict, low, high, 0.02, 0.02, at_least=1.0, margin=0.05)
+    assert told.verdict is left
+    if left is Verdict.UNKNOWN and verdict is not left:
+        assert (told.at_least, told.margin) == (None, None)
+        assert_facts(told.reason, "bounds", "searches")
+    if left is Verdict.ALIKE:
+        assert told.margin == 0.1, "5 % is not known any more"
+
+
+def test_what_is_no_search_or_not_tested_stays() -> None:
+    told = compared("a", verdict=Verdict.NOT_MEASURED)
+    assert within_search_bounds(told, 0.1, 0.1, 0.1) is told
+    kept = within(Verdict.SLOWER, 0.9, 0.95, at_least=1.2)
+    assert kept.at_least == 1.2

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+from scipy.stats import ttest_1samp
 from tests.support.by_hand import task
 
 from virtoll.runfolder.explain_records import CounterReading, CounterSpan, ObservedTrial
 from virtoll.runfolder.records import Status
-from virtoll.stats.explanation import Explanation, explanations, per_unit
+from virtoll.stats.explanation import Explanation, explanations, p_value, per_unit
 
 Counts = Mapping[str, tuple[int, int]]
 
@@ -101,6 +105,31 @@ def test_the_largest_come_first_events_before_times_before_bytes() -> None:
     trials += [trial("uml", number, counts(number, 3)) for number in range(3)]
     names = [one.name for one in explained(*trials)["uml"].different]
     assert names == ["system_calls", "minor_faults", "waited_ns", "cpu_ns", "written_bytes"]
+
+
+def test_a_difference_is_certain_only_with_all_counters_in_mind() -> None:
+    """Nothing differs: of 30 intervals one or two leave out zero, and of the families one in twenty may err."""
+    dice = random.Random(7)
+    names = [f"softirqs:{number}" for number in range(30)]
+
+    def noisy() -> Counts:
+        return {name: (0, round(dice.gauss(1_000_000, 10_000))) for name in names}
+
+    certain, likely, families = 0, 0, 200
+    for _ in range(families):
+        trials = [trial(label, number, noisy()) for number in range(3) for label in ("native", "netns")]
+        found = explained(*trials)["netns"]
+        certain += bool(found.different)
+        likely += bool(found.different or found.likely)
+        assert len(found.different) + len(found.likely) + len(found.open) == 30
+    assert certain <= 0.05 * families + 3 * math.sqrt(0.05 * 0.95 * families)
+    assert likely > 0.6 * families
+
+
+def test_p_values_are_students() -> None:
+    assert p_value([3.0, 3.0, 3.0]) == 0
+    assert p_value([0.0, 0.0]) == 1
+    assert p_value([1.0, 2.0, 4.5]) == pytest.approx(ttest_1samp([1.0, 2.0, 4.5], 0).pvalue)
 
 
 def test_one_repetition_has_differences_without_intervals() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,6 +92,18 @@ def test_medians_are_of_blocks_with_a_bound_and_need_every_upper_one() -> None:
     assert (half.ended, half.trial_ns) == (("generator-bound", "width"), (5, 10, 20))
     none = row(goal(ended="least-rate"))
     assert (none.lower, none.upper, none.conditional_throughput, none.trial_ns) == (None, None, None, ())
+
+
+def test_a_search_that_ran_out_of_time_is_a_lower_bound_and_each_has_a_width() -> None:
+    one = goal(lower=bound(10.0), upper=bound(12.0), conditional_throughput_frames_per_second=10.0)
+    two = goal(lower=bound(10.0), upper=bound(15.0), conditional_throughput_frames_per_second=10.0)
+    assert not ThroughputRow("p", NDR, (one, two)).is_lower_bound
+    assert ThroughputRow("p", NDR, (one, two)).log_width == pytest.approx(math.log(1.2 * 1.5) / 2)
+    assert ThroughputRow("p", NDR, (one, replace(two, ended="time-limit"))).is_lower_bound
+    unbounded = goal(lower=bound(10.0), ended="generator-bound", conditional_throughput_frames_per_second=10.0)
+    assert ThroughputRow("p", NDR, (one, unbounded)).is_lower_bound
+    assert ThroughputRow("p", NDR, (one, unbounded)).log_width == pytest.approx(math.log(1.2))
+    assert ThroughputRow("p", NDR, (unbounded, goal(ended="least-rate", upper=bound(1.0)))).log_width == 0
 
 
 def delayed(rate: float | None, *histograms: tuple[tuple[int, int], ...] | None, lost: int = 0) -> Any:

@@ -15,6 +15,7 @@ from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.change_points import fewest
 from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.history import History, Kind, RunOfHistory, Series, SeriesOf, history_of, run_of_history
 from virtoll.stats.values import Task
 
@@ -29,14 +30,16 @@ def of(kind: Kind = Kind.SHARE, platform: str = "p", task: Task = RATE) -> Serie
     return SeriesOf(kind, platform, task.workload, task.metric.name, task.metric.unit, task.parameters)
 
 
-def run(values: Mapping[SeriesOf, float], titled: str = "", **host: Any) -> RunOfHistory:
+def run(
+    values: Mapping[SeriesOf, float], titled: str = "", fitness: FitnessLevel = FitnessLevel.FIT, **host: Any
+) -> RunOfHistory:
     """A run of these values; `titled`: what it calls its tasks."""
     tasks = {
         task.metric.name: replace(task, metric=task.metric.replace(title=titled or task.metric.title))
         for task in (JOB, RATE, SIDE)
     }
     manifest = DATA.manifest.replace(host={**DATA.manifest.host, **host})
-    return RunOfHistory(manifest, dict(values), {one: tasks[one.metric] for one in values})
+    return RunOfHistory(manifest, dict(values), {one: tasks[one.metric] for one in values}, fitness)
 
 
 def levels(low: float = 80.0, high: float = 160.0, changed: int = CHANGED, count: int = COUNT) -> list[float]:
@@ -203,3 +206,32 @@ def test_a_history_takes_shares_and_medians_without_control_and_caveats(analysis
     assert found.tasks == dict.fromkeys(found.values, task)
     assert found.manifest is analysis.data.manifest
     assert SeriesOf.named(Kind.SHARE, "runc", task) == of(Kind.SHARE, "runc", task)
+
+
+@pytest.mark.parametrize(
+    ("unfit", "doubted"),
+    [
+        ((), False),
+        ((0, 1), False),
+        (range(5), True),
+        (range(9, 16), True),
+        ((9, 10, 11), False),
+        ((9, 10, 11, 12), True),
+    ],
+)
+def test_a_change_between_runs_of_an_unfit_host_is_doubted(unfit: Sequence[int], doubted: bool) -> None:
+    """Nine runs before the change and seven after it."""
+    rows = [
+        run({of(): value}, fitness=FitnessLevel.UNFIT if place in unfit else FitnessLevel.DEGRADED)
+        for place, value in enumerate(levels(160.0, 80.0))
+    ]
+    found = history_of(rows)
+    (series,) = found.slower_since
+    assert found.is_by_unfit_runs(series) is doubted
+
+
+def test_a_host_that_became_unfit_is_among_what_changed() -> None:
+    order = [FitnessLevel.FIT, FitnessLevel.DEGRADED, FitnessLevel.UNFIT, FitnessLevel.UNFIT, FitnessLevel.FIT]
+    found = history_of([run({of(): 1.0}, fitness=level) for level in order])
+    steps = {step.after: [(change.before, change.after) for change in step.changes] for step in found.steps}
+    assert steps == {2: [("degraded", "unfit")], 4: [("unfit", "fit")]}

@@ -12,7 +12,15 @@ from tests.support.facts import Fact, assert_facts
 from tests.support.made_up_points import point_of
 
 from virtoll.runfolder.traffic_records import Point, TrafficReply
-from virtoll.workloads.sweep import SweepParameters, first_point, point_seconds, source_rate, sweep, sweep_seconds
+from virtoll.workloads.sweep import (
+    SweepParameters,
+    first_point,
+    point_seconds,
+    preferred_rate,
+    source_rate,
+    sweep,
+    sweep_seconds,
+)
 from virtoll.workloads.traffic import RESIDUAL_NS
 
 REPLY = TrafficReply.from_json(recorded_reply("traffic"))
@@ -64,22 +72,30 @@ def measure(
     return sweep(wanted, point), asked
 
 
-@pytest.mark.parametrize(
-    ("capacity", "rates"),
-    [
-        (300.0, [None, 1000.0]),
-        (40_000.0, [None, 128_000.0]),
-        (343_000.0, [None, 1_024_000.0]),
-        (992_000.0, [None, 2_048_000.0]),
-        (3_900_000.0, [None]),
-        (1e9, [None]),
-    ],
-)
-def test_two_points_are_enough_where_more_frames_do_no_harm(capacity: float, rates: list[float | None]) -> None:
-    """One is, where the generator does not reach twice of what is forwarded."""
+@pytest.mark.parametrize("capacity", [300.0, 40_000.0, 343_000.0, 992_000.0, 3_900_000.0, 1e9])
+def test_the_maximum_takes_two_points_where_more_frames_do_no_harm(capacity: float) -> None:
     points, asked = measure(keeps(capacity))
-    assert asked == rates
-    assert max(map(source_rate, points)) == pytest.approx(min(capacity, GENERATOR), abs=1)
+    most = min(capacity, GENERATOR)
+    assert asked[0] is None
+    assert len(points) == (2 if most > GENERATOR / 4 else 3), "the second would offer what the generator did flat out"
+    assert max(map(source_rate, points)) == pytest.approx(most, abs=1)
+
+
+@pytest.mark.parametrize("generator", [GENERATOR, 1e6, 1.3e6])
+@pytest.mark.parametrize("capacity", [330_000.0, 343_000.0, 992_000.0])
+def test_the_last_point_is_a_preferred_rate_below_the_maximum(capacity: float, generator: float) -> None:
+    points, asked = measure(keeps(capacity), generator)
+    below = asked[-1]
+    assert below in (251_000.0, 708_000.0, 794_000.0)
+    assert 0.7 * min(capacity, generator) < below <= 0.8 * min(capacity, generator)
+    assert source_rate(points[-1]) == below, "nothing is lost"
+
+
+def test_preferred_rates_are_twenty_to_a_decade() -> None:
+    rates = sorted({preferred_rate(1000 * 1.01**step) for step in range(231)})
+    assert len(rates) == 20
+    assert rates[:4] == [1000, 1120, 1260, 1410]
+    assert preferred_rate(1e5) == 1e5
 
 
 @pytest.mark.parametrize("capacity", [9_000.0, 21_000.0, 31_999.0, 32_001.0, 150_000.0])
@@ -90,13 +106,16 @@ def test_the_top_is_found_where_more_frames_choke_a_platform(capacity: float, fl
     rates = [source_rate(point) for point in points]
     assert asked[0] is None
     assert len(set(asked)) == len(asked)
-    assert len(asked) <= 5 + math.log2(capacity / 1000), "flat out, each doubling, two above, one between"
+    assert len(asked) <= 6 + math.log2(capacity / 1000), (
+        "flat out, each doubling up to the capacity, two above, between, below"
+    )
     assert capacity * 0.9 <= max(rates) <= capacity
     on_grid = {1000.0 * 2**step for step in range(24)}
-    assert set(asked[1:-1]) <= on_grid
-    assert asked[-1] is not None
-    steps = math.log2(asked[-1] / 1000.0) % 1
-    assert steps == pytest.approx(0.5), "halfway between the best and its better neighbour"
+    between, below = asked[-2:]
+    assert set(asked[1:-2]) <= on_grid
+    assert between is not None
+    assert math.log2(between / 1000.0) % 1 == pytest.approx(0.5), "of the best and its better neighbour"
+    assert below == preferred_rate(0.8 * max(rates))
 
 
 def test_what_forwards_nothing_ends_the_sweep() -> None:
@@ -109,14 +128,14 @@ def test_a_generator_that_cannot_offer_more_ends_the_climb() -> None:
     """What a router forwards of a burst falls, and the generator cannot offer as many at a steady rate."""
     points, asked = measure(chokes(60_000, 1_000), generator=50_000)
     assert max(map(source_rate, points)) == 50_000
-    assert len(asked) <= 3
+    assert len(asked) <= 4
 
 
 def test_a_platform_below_the_grid_is_climbed_down_to() -> None:
     """The first probe, above twice the rate flat out, can be beyond the top."""
     curve = {1000.0: 1000.0, 2000.0: 1950.0, 4000.0: 1400.0, 8000.0: 1200.0}
     points, asked = measure(lambda offered: curve.get(offered, 1000.0))
-    assert asked == [None, 4000.0, 8000.0, 2000.0, pytest.approx(2000.0 * 2**0.5)]
+    assert asked == [None, 4000.0, 8000.0, 2000.0, pytest.approx(2000.0 * 2**0.5), 1410.0]
     assert max(map(source_rate, points)) == 1950
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 from tests.support import experiments
 from tests.support.by_hand import distribution
+from tests.support.commands import in_process
 from tests.support.experiments import fake
 from tests.support.facts import assert_facts
 from tests.support.traffic_trials import GENERATOR, forwarding, forwarding_bench
@@ -257,3 +259,35 @@ def test_a_generator_below_the_least_rate_is_a_problem() -> None:
     measured = throughput(forwarding_bench(forwarding()), least_rate_frames_per_second=GENERATOR, trial_seconds=0.1)
     assert_problem(measured, f"{GENERATOR:.0f} frames/s")
     assert len(measured.points) == 1
+
+
+@pytest.mark.parametrize("cost", [1.0075, 1.0095])
+def test_two_capacities_one_percent_apart_are_never_two(tmp_path: Path, cost: float) -> None:
+    """They lie on either side of a step of the search, in each block alike."""
+    asked = {"workloads": [{"workload": "throughput"}], "blocks": 3, "rounds": 1, "baseline": "host"}
+    platforms = [fake("host", jitter=0.0), fake("box", jitter=0.0, cost=cost, seed=2)]
+    measure(experiments.parsed(platforms=platforms, **asked), tmp_path / "run", ["virtoll"], SilentProgress())
+    told = [one for one in load_analysis(tmp_path / "run").comparisons if one.platform == "box"]
+    assert len(told) == 2
+    for one in told:
+        assert one.simultaneous is not None
+        assert one.simultaneous.low < 1 / cost < one.simultaneous.high
+        assert one.at_least is None or one.at_least <= cost
+
+
+def test_a_search_out_of_time_is_not_slower(tmp_path: Path) -> None:
+    """The box has a tenth of the host's capacity; its search for the PDR, and no other, needs some more seconds."""
+    asked = {"workloads": [{"workload": "throughput", "search_seconds": 10.5}], "blocks": 3, "rounds": 1}
+    platforms = [fake("host", jitter=0.0), fake("box", jitter=0.0, cost=10.0)]
+    experiment = experiments.parsed(platforms=platforms, baseline="host", **asked)
+    measure(experiment, tmp_path / "run", ["virtoll"], SilentProgress())
+    analysis = load_analysis(tmp_path / "run")
+    out_of_time = {(row.platform, row.task.metric.name) for row in analysis.searches if "time-limit" in row.ended}
+    assert out_of_time == {("box", "pdr")}
+    told = {one.task.metric.name: one for one in analysis.comparisons}
+    assert (told["pdr"].verdict, told["ndr"].verdict) == (Verdict.UNKNOWN, Verdict.SLOWER)
+    assert told["pdr"].simultaneous is not None
+    assert told["pdr"].simultaneous.high == math.inf
+    told_all = in_process("report", tmp_path / "run", "--json")
+    assert told_all.returncode == 0, told_all.stderr
+    assert "Infinity" not in told_all.stdout

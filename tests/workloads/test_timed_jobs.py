@@ -40,10 +40,16 @@ def test_masrs_check_value_is_the_sum_of_what_it_set(words: int) -> None:
     assert timed_job("masr", size_bytes=8 * words).expected_check() == str(sum([PATTERN] * words) % 2**64)
 
 
-def test_superpis_check_value_is_known_for_some_sizes_only() -> None:
-    assert timed_job("superpi", digits=1000).expected_check() == pi_sha256(1000)
-    assert len(str(timed_job("superpi", digits=2**22).expected_check())) == 64
-    assert timed_job("superpi", digits=2**22 + 1).expected_check() is None
+@pytest.mark.parametrize("digits", [1000, 200_001, 300_000, 2**20])
+def test_superpis_check_value_is_known_for_any_size(digits: int) -> None:
+    assert timed_job("superpi", digits=digits).expected_check() == pi_sha256(digits)
+
+
+@pytest.mark.parametrize("digits", [2**20, 2**22])
+def test_superpis_check_values_of_the_papers_are_not_computed(digits: int) -> None:
+    computed = pi_sha256.cache_info().misses
+    assert len(str(timed_job("superpi", digits=digits).expected_check())) == 64
+    assert pi_sha256.cache_info().misses == computed
 
 
 @pytest.mark.parametrize(("workers", "fits"), [(7, True), (8, False)])

@@ -1,7 +1,7 @@
 //! The timekeeper: a thread for each interface captures the marks with the kernel's receive stamps and keeps them until
 //! they are asked for. No guest's frames reach the marks of another one's interface.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -91,7 +91,7 @@ impl Timekeeper {
         let mut marks = locked(&captured.marks);
         let is_wanted = |mark: &Mark| mark.identifier == wanted.identifier;
         loop {
-            let there = marks.iter().filter(|mark| is_wanted(mark)).count();
+            let there = distinct(marks.iter().filter(|mark| is_wanted(mark)));
             let left = deadline.map_or(Duration::from_secs(3_600), |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
@@ -103,9 +103,14 @@ impl Timekeeper {
         }
         let (taken, kept): (Vec<Mark>, Vec<Mark>) = marks.drain(..).partition(is_wanted);
         *marks = kept.into();
-        let missing = (wanted.wait_for as usize).saturating_sub(taken.len());
+        let missing = (wanted.wait_for as usize).saturating_sub(distinct(taken.iter()));
         Ok(reply::Marks { marks: taken, missing })
     }
+}
+
+/// How many marks these are: a guest that pauses once more sends its start mark once more.
+fn distinct<'a>(marks: impl Iterator<Item = &'a Mark>) -> usize {
+    marks.map(|mark| mark.sequence).collect::<BTreeSet<_>>().len()
 }
 
 fn capture(socket: &PacketSocket, captured: &Captured) -> io::Result<()> {

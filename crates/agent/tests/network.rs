@@ -163,6 +163,24 @@ fn marks_reach_the_timekeeper_with_the_kernels_stamps() {
     assert_eq!(peer.call("marks", wanted), json!({"marks": [], "missing": 1}));
 }
 
+/// A guest that pauses once more sends its start mark once more.
+#[test]
+fn a_mark_that_arrives_twice_is_one_of_those_awaited() {
+    let (mut guest, mut peer) = guest_and_peer();
+    peer.call("timekeeper-start", json!({"interface": "t0"}));
+    for _ in 0..2 {
+        let link = json!({
+            "interface": "mark0", "source": "10.99.0.2", "target": "10.99.0.1",
+            "target_mac": "02:00:00:00:00:01", "identifier": 77, "first_sequence": 4,
+        });
+        guest.call("run", json!({"job": "idle", "parameters": {"duration_ns": 1}, "marks": link}));
+    }
+    let wanted = json!({"interface": "t0", "identifier": 77, "wait_for": 3, "timeout_ns": 100 * MILLISECOND_NS});
+    let reported = peer.call("marks", wanted);
+    assert_eq!(reported["marks"].as_array().unwrap().len(), 4, "{reported}");
+    assert_eq!(reported["missing"], 1);
+}
+
 /// Who shares the timekeeper with a guest may send its marks' numbers, and as many as it likes: on its own link.
 #[test]
 fn marks_count_on_the_link_on_which_they_arrive() {

@@ -81,7 +81,7 @@ class Margin:
 class Finding:
     """One bound and what was measured of it: `value` in `unit`; `blocks` and `trials` that it rests on.
 
-    `too_much`: the value is one that the platform could not do, and none that it did is known.
+    `too_much`: the value is the most that the platform may do, and none that it did within the bounds is known.
 
     `margin` None: nothing has a value, or there is no interval. `caveat`: why its numbers are no results. `reason`: why
     it cannot be said, or what limits it. `more_blocks`: how many more would decide it, None: not known.
@@ -207,9 +207,12 @@ def _alone(cell: Cell) -> Compared:
 
 
 def family_of(ratios: Ratios, groups: Iterable[list[BoundCheck] | str]) -> int:
-    """How many intervals are simultaneous: all of those whose numbers are results."""
+    """How many intervals are simultaneous: all of those whose numbers are results.
+
+    A demand of two cells takes one end of each interval, and so no more of the level than one of a single cell.
+    """
     demands = itertools.chain.from_iterable(group for group in groups if not isinstance(group, str))
-    return sum(caveat_of(ratios, cell) is None for demand in demands for cell in demand.cells)
+    return sum(caveat_of(ratios, demand.cell) is None for demand in demands)
 
 
 def finding(analysis: Analysis, ratios: Ratios, demand: BoundCheck, family: int) -> Finding:

@@ -1,5 +1,8 @@
 """A router's need: the largest rate of a platform that came through as it says, and the least that did not. Pure.
 
+The maximum forwarding rate is an upper bound of any rate within bounds of loss and delay, so that a need with such
+bounds is never refused less than one without.
+
 Rates are those of `stats.bounded_rates`; what lies between the two is not known. Without bounds the workload's own
 metric counts: what is forwarded, whatever is lost.
 
@@ -108,7 +111,7 @@ def _within(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
 
 
 def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
-    """The cell with the least rates beyond the bounds, one a block."""
+    """The cell with the least rates beyond the bounds, or the largest forwarded at all if less, one a block."""
     if cell.untold:
         return cell
     if cell.at_least:
@@ -126,9 +129,12 @@ def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) ->
     several = "routers" in cell.attributes
     blocks: dict[int, list[float]] = {}
     for trial in trials_of(analysis, cell):
-        bracketed = bracket(trial.points or (), bounds, apart=apart, each=several)
-        rate = bracketed.beyond if beyond else bracketed.within
-        none = math.inf if beyond else -math.inf
+        metered = trial.cpu_points or ()
+        bracketed = bracket(trial.points or (), bounds, apart=apart, each=several, metered=metered)
+        rate, none = bracketed.within, -math.inf
+        if beyond:
+            # No more comes through within the bounds than comes through at all.
+            rate, none = min(filter(None, (bracketed.beyond, bracketed.most)), default=None), math.inf
         blocks.setdefault(trial.block, []).append(math.log(rate) if rate else none)
     rounds = {(block, 0): statistics.median(values) for block, values in sorted(blocks.items())}
     return rounds if all(map(math.isfinite, rounds.values())) else {}

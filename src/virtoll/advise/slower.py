@@ -1,8 +1,9 @@
 """Whether what is compared became slower by more than a limit: `virtoll compare --fail-if-slower`. Pure.
 
 A comparison is *met* where its whole simultaneous interval is within the limit, *missed* where it is beyond, and else
-it cannot be told, as `gate` does. Primary metrics are judged. What the first run has and the second has not cannot be
-told; what is new in the second is not asked for. Main functions: `slower_limit`, `judge_slower`.
+it cannot be told, as `gate` does. Primary metrics are judged. If the host of one of two runs was unfit, nothing can be
+told: its load may be what looks like a platform's cost. What the first run has and the second has not cannot be told;
+what is new in the second is not asked for. Main functions: `slower_limit`, `judge_slower`.
 """
 
 from __future__ import annotations
@@ -36,12 +37,21 @@ def judge_slower(between: Between, limit: float, text: str, damage: Sequence[str
     `damage`: what of the run folders is not as it was when the runs ended.
     """
     doubts = [f"a run folder is not as it was when its run ended: {'; '.join(damage)}"] if damage else []
+    noisy = [
+        f"the host of run {run.data.manifest.run} was unfit: {'; '.join(run.fitness.reasons)}" for run in between.unfit
+    ]
+    doubts += noisy
     unsound = {comparison.task for comparison in between.alarms}
     if unsound:
         doubts.append(f"the A/A control differs: {', '.join(comparison.task.label for comparison in between.alarms)}")
     threshold = f"--fail-if-slower {text}"
+    whole = ""
+    if noisy:
+        whole = "the host of a run was unfit"
+    if damage:
+        whole = "a run folder is not as it was when its run ended"
     checks = [
-        _checked(between, comparison, limit, threshold, damage, unsound)
+        _checked(between, comparison, limit, threshold, whole, unsound)
         for comparison in between.comparisons
         if comparison.task.metric.primary and not _is_new(between, comparison)
     ]
@@ -59,8 +69,9 @@ def _is_new(between: Between, comparison: Comparison) -> bool:
 
 
 def _checked(
-    between: Between, comparison: Comparison, limit: float, threshold: str, damage: Sequence[str], unsound: set[Task]
+    between: Between, comparison: Comparison, limit: float, threshold: str, doubt: str, unsound: set[Task]
 ) -> Check:
+    """`doubt`: why nothing of both runs can be told, in words; empty: it can."""
     blocks = min(each.blocks for each in between.samples(comparison))
     check = Check(threshold, comparison.platform, comparison.task.label, Outcome.UNKNOWN, limit, "x", blocks=blocks)
     if comparison.share is None:
@@ -71,8 +82,8 @@ def _checked(
     if joint is None or comparison.caveat is not None:
         return replace(check, reason=comparison.reason)
     check = replace(check, low=joint.low, high=joint.high)
-    if damage:
-        return replace(check, reason="a run folder is not as it was when its run ended")
+    if doubt:
+        return replace(check, reason=doubt)
     if comparison.task in unsound:
         return replace(check, reason="the A/A control differs in this workload")
     if comparison.verdict is Verdict.UNKNOWN and not joint.low <= 1 <= joint.high:

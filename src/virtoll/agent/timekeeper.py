@@ -6,7 +6,9 @@ Where a guest has no such link, the same marks over the agent's channel do, stam
 
 After the start mark the guest sleeps for ``PAUSE_NS``: a job that begins at once can keep the CPU from who carries the
 mark. It measures the pause by its own clock, and the duration is without that share of it
-(``runfolder.records.duration_ns``).
+(``runfolder.records.duration_ns``). Nothing outside the guest sees when the pause ends. So a guest that reports a
+longer pause than it was to make is believed no further than a tenth of the duration: what is too much adds to the
+error, and more makes the trial invalid. The agent marks and pauses once more if it woke up late; the last start counts.
 
 A mark travels for a time between zero and one whole round trip, as long as the path is as it was when it was tried. It
 may not be, so that this bounds nothing: ``error_estimate_ns`` is the largest round trip seen, or the difference of the
@@ -29,7 +31,7 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.operations.timekeeping import MarksRequest, PathDelayRequest, TimekeeperStartRequest
 from virtoll.errors import GuestError
 from virtoll.lab.network import Link
-from virtoll.runfolder.records import Clock, Marks
+from virtoll.runfolder.records import Clock, GuestClock, Marks, duration_ns
 
 
 class StartBarrier(Protocol):
@@ -51,6 +53,9 @@ Measuring = Callable[[], contextlib.AbstractContextManager[None]]
 PATH_DELAY_SAMPLES = 10
 # Between the start mark and the job; `benches/marks.py` shows what it takes.
 PAUSE_NS = 10_000_000
+# A pause may be this much longer than requested, besides the path's round trip; beyond it, it is worth a tenth at most.
+_PAUSE_SLACK_NS = 1_000_000
+_MOST_EXCESS = 0.1
 # A guest that is emulated on a busy host answers late; who answers at once pays nothing for them.
 _ECHO_TIMEOUT_NS = 5_000_000_000
 _MARK_DEADLINE_NS = 10_000_000_000
@@ -164,6 +169,7 @@ class Timekeeper:
         errors = [*before, *after]
         if errors and own_ns is not None and channel_ns is not None:
             errors.append(abs(own_ns - channel_ns))
+        excess_ns = _excess_of_pause_ns(reply.guest, own_ns, request.pause_ns + max([*before, *after], default=0))
         clock = Clock(
             method="icmp" if self._link is not None else "channel",
             marks=marks,
@@ -171,7 +177,7 @@ class Timekeeper:
             realtime_step_ns=step,
             path_delay_before_ns=before,
             path_delay_after_ns=after,
-            error_estimate_ns=max(errors, default=None),
+            error_estimate_ns=max(errors) + excess_ns if errors else None,
             guest=reply.guest,
         )
         problem = None
@@ -181,6 +187,12 @@ class Timekeeper:
         elif own_ns is not None and 2 * own_ns <= reply.guest.pause_ns:
             problem = (
                 "both marks of the job reached the timekeeper at once: the first was held up; the duration is not known"
+            )
+        elif excess_ns > _MOST_EXCESS * (duration_ns(clock) or 0):
+            problem = (
+                f"the guest reported a pause of {round(reply.guest.pause_ns / 1e6, 1):g} ms before its job, where "
+                f"{request.pause_ns / 1e6:g} ms were requested: what that takes off the duration cannot be checked; "
+                "measure on a less busy host, or a longer job"
             )
         elif not before or not after:
             problem = "the path to the timekeeper answered no echo; the error of the duration is not known"
@@ -264,6 +276,14 @@ def _step_ns(offset_change_ns: int) -> int:
 
 def _between(marks: Marks | None, step_ns: int) -> int | None:
     return None if marks is None else marks.end_ns - marks.start_ns - step_ns
+
+
+def _excess_of_pause_ns(guest: GuestClock, outside_ns: int | None, most_ns: int) -> int:
+    """By how much the pause that the guest reports is longer than ``most_ns`` and the slack, in the outside clock."""
+    guest_ns = guest.between_marks_ns
+    if outside_ns is None or guest_ns <= 0:
+        return 0
+    return max(0, guest.pause_ns * outside_ns // guest_ns - most_ns - _PAUSE_SLACK_NS)
 
 
 def _marks_from_channel(channel: dict[str, ChannelMark]) -> tuple[Marks | None, int]:

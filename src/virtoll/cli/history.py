@@ -101,12 +101,21 @@ def _nothing_of(runs: tuple[RunOfHistory, ...], platforms: list[str], workloads:
 
 
 def _leave_by(run_history: History) -> None:
-    """End with 3 where a share's last stretch is slower than the one before, with 4 where no share can tell."""
+    """End with 3 if a share's last stretch is slower than the one before, with 4 if no share can tell.
+
+    Also with 4 if the host was unfit in most runs of one of both stretches: then it may be the cause.
+    """
     slower = run_history.slower_since
-    if slower:
+    believed = [series for series in slower if not run_history.is_by_unfit_runs(series)]
+    if believed:
         raise ThresholdMissed(
-            f"{len(slower)} of {len(run_history.shares)} series of shares are slower since their last change; look "
+            f"{len(believed)} of {len(run_history.shares)} series of shares are slower since their last change; look "
             "into what changed there, or accept it with --last, which takes newer runs alone"
+        )
+    if slower:
+        raise ThresholdNotTold(
+            f"{len(slower)} of {len(run_history.shares)} series of shares are slower since their last change, but the "
+            "host was unfit in most runs before or after it; measure more runs on a quiet host"
         )
     if not any(share.changes is not None for share in run_history.shares):
         raise ThresholdNotTold("no share of the baseline has enough runs to tell a change; measure more runs")

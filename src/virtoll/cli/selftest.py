@@ -46,7 +46,7 @@ def selftest(
     """
     from virtoll.runfolder.jsonlines import write_whole
     from virtoll.selftest.experiments import EXPERIMENTS
-    from virtoll.selftest.table import csv_text, document, found_all, rows, summary
+    from virtoll.selftest.table import csv_text, document, passed, rows, summary
 
     del verbose  # its callback has set what this process and those below it do
     unknown = [name for name in only or () if name not in EXPERIMENTS]
@@ -70,7 +70,7 @@ def selftest(
     else:
         show(rows(findings), as_json=False)
         say(f"{summary(findings)}; runs and table: {folder}")
-    if not found_all(findings):
+    if not passed(findings):
         raise typer.Exit(1)
 
 

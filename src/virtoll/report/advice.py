@@ -223,7 +223,7 @@ def _evidence(finding: Finding, caveat: str | None) -> str:
     bounded = finding.bound.startswith("router") and "<" in finding.bound
     relation = "within the bounds, of" if bounded else "of"
     if finding.too_much:
-        relation = "were too much for"
+        relation = "at most, of"
     value = "" if finding.value is None else f"{_value(finding.value, finding.unit)} {relation} "
     bound = "" if finding.bound.startswith("router") else f" ({finding.bound})"
     blocks = words.counted(finding.blocks, "block") if finding.blocks else ""

@@ -21,6 +21,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.between_runs import Between, Sample
 from virtoll.stats.changes import Change
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
+from virtoll.stats.fitness import HostFitness
 from virtoll.stats.values import Task
 
 if TYPE_CHECKING:
@@ -75,6 +76,14 @@ class Compared:
         return _run_words(self.between.first), _run_words(self.between.second)
 
     @property
+    def hosts(self) -> list[str]:
+        """How far each side's host can be believed, with its load: one line of a single run, else two."""
+        runs = {f" of {self.first}": self.between.first, f" of {self.second}": self.between.second}
+        if self.between.paired:
+            runs = {"": self.between.first}
+        return [f"Host{of}: {_fitness_words(run.fitness)}." for of, run in runs.items()]
+
+    @property
     def how(self) -> str:
         """How both were measured, and what follows from it."""
         if self.between.paired:
@@ -116,9 +125,21 @@ def _run_words(analysis: Analysis) -> str:
     return f"{name}, begun {begun}, {words.blocks_words(analysis)}"
 
 
+def _fitness_words(fitness: HostFitness) -> str:
+    load = "its load was not recorded" if fitness.load is None else f"load per CPU {units.significant(fitness.load)}"
+    return f"{'; '.join((f'{fitness.level}, {load}', *fitness.reasons))}"
+
+
 def cautions(compared: Compared) -> list[str]:
     """What must be read before any number, a sentence each."""
-    sentences, between = [*compared.remarks], compared.between
+    between = compared.between
+    sentences = [
+        f"The host of {compared.first if run is between.first else compared.second} was unfit: what looks like a "
+        "platform's cost may be that of the host's other load. Measure again on a quiet host, or both builds in one "
+        "run with --against."
+        for run in between.unfit
+    ]
+    sentences += compared.remarks
     for analysis in (between.first,) if between.paired else (between.first, between.second):
         state = analysis.data.state.state
         if state != "complete":
@@ -218,16 +239,17 @@ def row_words(compared: Compared, comparison: Comparison) -> tuple[str, str, str
 
 
 def compared_lines(compared: Compared, width: int) -> list[RenderableType]:
-    """For a terminal: both sides, what must be read first, a table for each task, and what else differs."""
+    """For a terminal: the hosts, what must be read first, both sides, a table for each task, and what else differs."""
     from rich.cells import cell_len
     from rich.table import Table
 
     from virtoll.report.terminal import text
 
-    shown: list[RenderableType] = [text(f"{compared.title}: {compared.summary}", "bold")]
+    shown: list[RenderableType] = list(map(text, compared.hosts))
+    shown += [text(line, "bold") for line in cautions(compared)]
+    shown.append(text(f"{compared.title}: {compared.summary}", "bold"))
     for name, side in zip((compared.first, compared.second), compared.sides, strict=True):
         shown.append(text(f"{name}: {side}", "dim"))
-    shown += [text(line, "bold") for line in cautions(compared)]
     rows = {}
     heads = ("", compared.first, "", compared.second, "")
     widths = list(map(cell_len, heads))
@@ -272,6 +294,8 @@ def compared_markdown(comparisons: Sequence[Compared]) -> str:
 
 def _markdown_of(compared: Compared) -> Iterator[str]:
     yield f"### {comment_text(compared.title)}: {comment_text(compared.summary)}"
+    for line in compared.hosts:
+        yield from ("", comment_text(line))
     for name, side in zip((compared.first, compared.second), compared.sides, strict=True):
         yield from ("", f"{comment_text(name)}: {comment_text(side)}")
     for line in cautions(compared):
@@ -344,4 +368,9 @@ def _side_document(name: str, analysis: Analysis) -> dict[str, object]:
         "state": analysis.data.state.state,
         "virtoll": manifest.virtoll,
         "host_fingerprint": manifest.host.get("fingerprint"),
+        "fitness": {
+            "level": str(analysis.fitness.level),
+            "load_per_cpu": analysis.fitness.load,
+            "reasons": list(analysis.fitness.reasons),
+        },
     }

@@ -138,6 +138,16 @@ def series_outcome(series: Series) -> str:
     return words.counted(len(series.changes), "change") if series.changes else "no change"
 
 
+def host_remarks(history: History) -> list[str]:
+    """In which runs the host was unfit, in one sentence, before any change; none if it was in no run."""
+    unfit = [run.name for run in history.runs if run.unfit]
+    if not unfit:
+        return []
+    count = f"{len(unfit)} of {words.counted(len(history.runs), 'run')}"
+    names = words.first_of(unfit, _NAMED, ", ")
+    return [f"the host was unfit in {count} ({names}): its load may be what changed there"]
+
+
 def remarks(history: History, gathered: Gathered) -> list[str]:
     """What a reader has to know beside the changes, a sentence each: what is not known, doubts, runs left out."""
     sentences = []
@@ -171,6 +181,7 @@ def history_lines(history: History, gathered: Gathered) -> Iterator[str]:
     """What a terminal shows."""
     yield lead(history, gathered)
     yield outcome(history)
+    yield from host_remarks(history)
     for place in places(history):
         yield ""
         yield f"since {place.after} (the run before it: {place.before})"
@@ -205,6 +216,7 @@ def _run_record(run: RunOfHistory, folder: Path) -> dict[str, object]:
         "folder": str(folder),
         "created_realtime_ns": run.manifest.created_realtime_ns,
         "virtoll": run.manifest.virtoll,
+        "fitness": str(run.fitness),
         "host": run.manifest.host["fingerprint"],
     }
 

@@ -11,7 +11,7 @@ from virtoll.report.changes import change_lines
 from virtoll.report.drawing import Drawer, Drawing
 from virtoll.report.figures.history import draw
 from virtoll.report.figures.style import Specification, Width
-from virtoll.report.history import lead, moment, outcome, places, remarks, series_level, series_outcome
+from virtoll.report.history import host_remarks, lead, moment, outcome, places, remarks, series_level, series_outcome
 from virtoll.report.history_runs import Gathered
 from virtoll.report.page_parts import FigureView, browser_context, page_text
 from virtoll.report.rows import grouped
@@ -57,7 +57,7 @@ def history_page(
         "host": words.machine(host, "cpu_model", "os", "kernel"),
         "outcome": outcome(history),
         "places": places(history),
-        "remarks": remarks(history, gathered),
+        "remarks": [*host_remarks(history), *remarks(history, gathered)],
         "changed": changed,
         "unchanged": unchanged,
         "rows": list(map(_row, history.series)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point, SinkCounts
@@ -15,7 +16,8 @@ from virtoll.selftest.findings import Finding, Measured, Outcome, at_most, count
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import bdtr
 from virtoll.stats.clocks import ClockReading
-from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
+from virtoll.stats.compare import DIFFERENT, Comparison
+from virtoll.stats.fitness import FitnessLevel
 
 # How exactly the faults themselves are known.
 # Of the factor: the kernel gives 1 to 2 % more than the quota, and a guest that is stopped 100 times a second finds its
@@ -53,18 +55,12 @@ def _cpu(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     for label, share in put_in.QUOTAS.items():
         if label in labels:
             what = ("cpu", f"{100 * share:g} % of a CPU", "times as long")
-            compared = _comparison(analysis, label)
-            finding = effect(what, 1 / share, _slowdown(compared), 1.0, _QUOTA_TOLERANCE / share)
-            if finding.outcome is Outcome.MISSED and compared is not None and _hidden(analysis, compared):
-                yield not_tested(what, compared.reason)
-            else:
-                yield finding
-
-
-def _hidden(analysis: Analysis, compared: Comparison) -> bool:
-    """Whether the host ran the task in two states, so that the instrument says nothing of so little: and says that."""
-    unsteady = compared.task in {state.task for state in analysis.two_states}
-    return unsteady and compared.verdict is Verdict.UNKNOWN
+            slowdown = _slowdown(_comparison(analysis, label))
+            finding = effect(what, 1 / share, slowdown, 1.0, _QUOTA_TOLERANCE / share)
+            if finding.outcome is Outcome.MISSED and analysis.fitness.level is FitnessLevel.UNFIT:
+                reason = "the host was unfit: the guest without a quota lacked CPU too"
+                finding = replace(finding, outcome=Outcome.NOT_DECIDED, reason=reason)
+            yield finding
 
 
 def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
@@ -80,7 +76,7 @@ def _clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
                 f"duration with a fast guest clock: {comparison.task.label}",
                 "times as long",
             )
-            yield nothing(what, _slowdown(comparison), 1.0, put_in.CLOCK_RATE)
+            yield nothing(what, _slowdown(comparison, together=True), 1.0, put_in.CLOCK_RATE)
 
 
 def _kernel_clock(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
@@ -238,10 +234,15 @@ def _comparison(analysis: Analysis, label: str) -> Comparison | None:
     return next((comparison for comparison in analysis.comparisons if comparison.platform == label), None)
 
 
-def _slowdown(comparison: Comparison | None) -> Measured | None:
-    if comparison is None or comparison.share is None or comparison.interval is None:
+def _slowdown(comparison: Comparison | None, *, together: bool = False) -> Measured | None:
+    """As a factor. ``together``: with the interval that holds together with all others of the run.
+
+    What must not differ needs it: of many single intervals some leave out the truth.
+    """
+    if comparison is None or comparison.share is None:
         return None
-    return Measured(1 / comparison.share, 1 / comparison.interval.high, 1 / comparison.interval.low)
+    interval = comparison.simultaneous if together else comparison.interval
+    return Measured(1 / comparison.share, 1 / interval.high, 1 / interval.low) if interval is not None else None
 
 
 def _trials(analysis: Analysis, label: str) -> list[TrialRecord]:

@@ -43,11 +43,20 @@ def csv_text(findings: Sequence[Finding]) -> str:
 
 def document(findings: Sequence[Finding]) -> dict[str, Any]:
     """The same as JSON."""
-    return {"found_all": found_all(findings), "findings": [asdict(finding) for finding in findings]}
+    return {
+        "found_all": found_all(findings),
+        "passed": passed(findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
 
 
 def found_all(findings: Sequence[Finding]) -> bool:
-    """Whether nothing was missed, and something was tested."""
+    """Whether all that was tested was found, and something was tested."""
+    return passed(findings) and all(finding.outcome is not Outcome.NOT_DECIDED for finding in findings)
+
+
+def passed(findings: Sequence[Finding]) -> bool:
+    """Whether nothing was missed, and something was found: what a noisy host left too wide is no failure."""
     outcomes = {finding.outcome for finding in findings}
     return Outcome.MISSED not in outcomes and Outcome.FOUND in outcomes
 

@@ -14,9 +14,11 @@ from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
 from virtoll.stats.against_baseline import compare_all, host_labels, host_states, host_values
 from virtoll.stats.bounds import (
     against_lower_bounds,
+    all_within_search_bounds,
     forwarded_elsewhere,
     lower_bounds,
     receiving_apart,
+    search_widths,
     without_two_bounds,
     without_unpinned,
 )
@@ -238,6 +240,7 @@ class Analysis:
             apart=receiving_apart(self.data.boots),
             elsewhere=self.forwarded_elsewhere,
             bounds=self.lower_bounds,
+            widths=self.search_widths,
         )
 
     @cached_property
@@ -427,6 +430,11 @@ class Analysis:
         return {task.key: task for task in self.tasks}
 
     @cached_property
+    def search_widths(self) -> Mapping[tuple[str, Task], float]:
+        """How far above a cell's rate the upper bound of its search is, as a logarithm (`bounds.search_widths`)."""
+        return search_widths(self.searches)
+
+    @cached_property
     def forwarded_elsewhere(self) -> Mapping[str, str]:
         """Platforms of which the host's kernel does not forward on the guest's CPUs (`bounds.forwarded_elsewhere`)."""
         return forwarded_elsewhere(self.data.boots)
@@ -460,7 +468,7 @@ def analyse(data: RunData) -> Analysis:
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     untested = compare_all(data, platforms, alone, cells, caveats, host)
-    comparisons, control = _decided(data, *untested, bounds, rules, states)
+    comparisons, control = _decided(data, untested, bounds, search_widths(searches), rules, states)
     return Analysis(
         data=data,
         platforms=platforms,
@@ -490,16 +498,18 @@ def _sweeps(data: RunData, tasks: Sequence[Task], points: Sequence[PointValue]) 
 
 def _decided(
     data: RunData,
-    comparisons: Sequence[Comparison],
-    control: Sequence[Comparison],
+    untested: tuple[Sequence[Comparison], Sequence[Comparison]],
     bounds: frozenset[tuple[str, Task]],
+    widths: Mapping[tuple[str, Task], float],
     rules: Rules,
     states: Sequence[TwoStates],
 ) -> tuple[tuple[Comparison, ...], tuple[Comparison, ...]]:
     """The comparisons and the A/A control with their verdicts, as far as bounds allow one."""
     baseline, elsewhere = data.manifest.baseline, forwarded_elsewhere(data.boots)
-    comparisons = without_unpinned(comparisons, elsewhere, baseline)
+    comparisons, control = (without_unpinned(family, elsewhere, baseline) for family in untested)
     comparisons = without_two_bounds(comparisons, bounds, baseline)
-    control = without_unpinned(control, elsewhere, baseline)
-    comparisons, control = decide_families(comparisons, control, rules, states)
+    comparisons, control = (
+        all_within_search_bounds(family, widths, baseline, rules.margin)
+        for family in decide_families(comparisons, control, rules, states)
+    )
     return tuple(against_lower_bounds(comparisons, bounds, baseline)), tuple(control)

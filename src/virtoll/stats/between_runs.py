@@ -23,9 +23,10 @@ from virtoll.runfolder.records import Manifest
 from virtoll.stats.against_baseline import observations_in
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
-from virtoll.stats.bounds import TWO_BOUNDS
+from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, within_bounds_of_two
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of, means_by_host
+from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.summaries import CellSummary, block_values
 from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, told_by
@@ -103,6 +104,12 @@ class Between:
     def alarms(self) -> tuple[Comparison, ...]:
         """Where the A/A controls differ, which are alike in truth."""
         return tuple(comparison for comparison in self.control if comparison.verdict in DIFFERENT)
+
+    @property
+    def unfit(self) -> tuple[Analysis, ...]:
+        """Of two runs those whose host was unfit; none where paired: what the host did then met both sides."""
+        runs = () if self.paired else (self.first, self.second)
+        return tuple(run for run in runs if run.fitness.level is FitnessLevel.UNFIT)
 
     def pair(self, name: str) -> Pair:
         """The pair of this name."""
@@ -223,8 +230,13 @@ def between_runs(
     def untested(compared: Sequence[Pair], logs: _LogsOf, bases: Sequence[Pair]) -> list[_Unpaired]:
         return [_compared(first, second, pair, both, logs, bases) for pair in compared for both in tasks]
 
-    def bounded(compared: Sequence[Pair], comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-        return tuple(_within_bounds(first, second, compared, comparison) for comparison in comparisons)
+    def bounded(
+        compared: Sequence[Pair], comparisons: Sequence[Comparison], bases: Sequence[Pair]
+    ) -> tuple[Comparison, ...]:
+        margin = rules.margin
+        return tuple(
+            within_bounds_of_two(first, second, compared, comparison, bases, margin) for comparison in comparisons
+        )
 
     beyond = [pair for pair in pairs if by == "values" or first.baseline not in (pair.first, pair.second)]
     gaps = _gaps(first, second)
@@ -236,9 +248,9 @@ def between_runs(
         paired=False,
         by=by,
         pairs=tuple(pairs),
-        comparisons=bounded(pairs, decided),
-        control=bounded(controls, of_control),
-        host=bounded(hosts, bare),
+        comparisons=bounded(pairs, decided, hosts),
+        control=bounded(controls, of_control, hosts),
+        host=bounded(hosts, bare, ()),
         level=rules.level,
     )
 
@@ -265,7 +277,7 @@ def side_by_side(
                 observations_in(analysis.cells, pair.first, task),
                 _why_missing(analysis, analysis, pair, task, task),
             ),
-            _caveat(analysis, analysis, pair, task, ()),
+            caveat_of_two(analysis, analysis, pair, task, ()),
         )
         for pair in pairs
         for task in analysis.tasks
@@ -278,7 +290,9 @@ def side_by_side(
         paired=True,
         by="values",
         pairs=tuple(pairs),
-        comparisons=tuple(_within_bounds(analysis, analysis, pairs, comparison) for comparison in decided),
+        comparisons=tuple(
+            within_bounds_of_two(analysis, analysis, pairs, comparison, (), rules.margin) for comparison in decided
+        ),
         control=analysis.control,
         host=(),
         level=rules.level,
@@ -353,7 +367,7 @@ def _compared(
     if min(len(mine), len(theirs)) == 1:
         reason = "a run has it in one block, or on one host, alone: no interval, no verdict"
         comparison = replace(comparison, reason=reason)
-    return _Unpaired(_without_result(comparison, _caveat(first, second, pair, both.second, bases)), mine, theirs)
+    return _Unpaired(_without_result(comparison, caveat_of_two(first, second, pair, both.second, bases)), mine, theirs)
 
 
 def _without_result(comparison: Comparison, caveat: str | None) -> Comparison:
@@ -361,41 +375,10 @@ def _without_result(comparison: Comparison, caveat: str | None) -> Comparison:
     untested = replace(comparison, caveat=caveat, against=FIRST)
     if caveat is None or comparison.verdict is Verdict.NOT_MEASURED:
         return untested
-    if caveat in _CAVEATS:
-        return replace(untested, reason=_CAVEATS[caveat])
+    if caveat in CAVEATS:
+        return replace(untested, reason=CAVEATS[caveat])
     reason = f"{caveat}: it shows that this works; the ratio is no result"
     return replace(untested, verdict=Verdict.FUNCTIONAL, reason=reason)
-
-
-_ONE_IS_ELSEWHERE = "other CPUs forward"
-_ONE_IS_BOUND = "the baseline is a lower bound in one run"
-_CAVEATS = {
-    TWO_BOUNDS: "both lost nothing flat out or reached the generator's limit, so that either may forward more",
-    _ONE_IS_ELSEWHERE: "the host's kernel forwards on other CPUs in one of both; the rates are of unlike things",
-    _ONE_IS_BOUND: "the baseline reached the generator's limit in one run alone: the shares are of unlike things",
-}
-
-
-def _caveat(first: Analysis, second: Analysis, pair: Pair, task: Task, bases: Sequence[Pair]) -> str | None:
-    """Why a ratio is no result, in a few words; None where it may be one. `bases`: of what both sides are shares."""
-    for sides in (pair, *bases):
-        known = first.caveats.get(sides.first) or second.caveats.get(sides.second)
-        if known is not None:
-            return known
-    if _is_bound(first, pair.first, task) and _is_bound(second, pair.second, task):
-        return TWO_BOUNDS
-    if any(_is_bound(first, base.first, task) != _is_bound(second, base.second, task) for base in bases):
-        return _ONE_IS_BOUND
-    apart = (
-        (sides.first in first.forwarded_elsewhere) != (sides.second in second.forwarded_elsewhere)
-        for sides in (pair, *bases)
-    )
-    return _ONE_IS_ELSEWHERE if task.is_forwarding_rate and any(apart) else None
-
-
-def _is_bound(analysis: Analysis, label: str, task: Task) -> bool:
-    counterpart = analysis.own_task(task)
-    return counterpart is not None and (label, counterpart) in analysis.lower_bounds
 
 
 def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
@@ -478,20 +461,3 @@ def _log_tables(
         for block, value in unpaired.second.items():
             second[row, column, blocks[block]] = value
     return first, second
-
-
-def _within_bounds(first: Analysis, second: Analysis, pairs: Sequence[Pair], comparison: Comparison) -> Comparison:
-    """The comparison, without a verdict that a rate which is a lower bound does not bear.
-
-    Where the first may forward more than was seen, *slower* holds and no more; where the second may, *faster* does.
-    """
-    pair = next(each for each in pairs if each.name == comparison.platform)
-    bounded = {
-        Verdict.FASTER: _is_bound(first, pair.first, comparison.task),
-        Verdict.SLOWER: _is_bound(second, pair.second, comparison.task),
-    }
-    bounded[Verdict.ALIKE] = any(bounded.values())
-    if not bounded.get(comparison.verdict):
-        return comparison
-    reason = "one of both lost nothing flat out or reached the generator's limit, so that it may forward more"
-    return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)

@@ -3,7 +3,8 @@
 A point is *within* the bounds where no source lost a larger share than the bound, or was delayed more, and so many
 frames were sent that a loss of that share would have been seen: three times the bound's inverse (the rule of three,
 Hanley and Lippman-Hand 1983). It is *beyond* them where a source lost more by what the platform itself lost
-(`stats/hops.py`), or was delayed more. Every other point says nothing. Main types: `RateBounds`, `Bracket`.
+(`stats/hops.py`), or was delayed more. Every other point says nothing. Whatever the bounds, no more comes through
+within them than the maximum forwarding rate. Main types: `RateBounds`, `Bracket`.
 
 Hanley, J. A., Lippman-Hand, A. (1983): If nothing goes wrong, is everything all right? JAMA 249, 1743-1745.
 """
@@ -33,37 +34,45 @@ class Bracket:
     """Frames/s of all sources: the largest rate `within`, and the least that was offered `beyond`; None: there is none.
 
     `within` is below every rate beyond that is larger than another within, so it is the smaller where rates go up and
-    down.
+    down. `most`: the largest that came through, whatever was lost.
     """
 
     within: float | None
     beyond: float | None
+    most: float | None = None
 
 
-def bracket(points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: bool = False) -> Bracket:
+def bracket(
+    points: Sequence[Point], bounds: RateBounds, *, apart: bool, each: bool = False, metered: Sequence[Point] = ()
+) -> Bracket:
     """What the points of one trial say.
+
+    `metered`: those for the CPU time. Their frames come in bursts, which a router may lose more of: what came through
+    counts, and what did not says nothing.
 
     `apart`: what the first interface refused was turned away as well (`stats/bounds.py`). `each`: rates of the source
     of which least came through, and not of all.
     """
     within: list[tuple[float, float]] = []
     beyond: list[float] = []
-    for point in points:
+    came_through: list[float] = []
+    for place, point in enumerate((*points, *metered)):
         offered, through = _given(point, apart), forwarded_rate(point)
         if offered is None or through is None:
             continue
         if each:
             offered, through = offered / len(point.sources), through * _least(point)
         holds = _all((_loss_holds(point, bounds.loss, apart), _delay_holds(point, bounds)))
+        came_through.append(through)
         if holds:
             within.append((offered, through))
-        elif holds is False:
+        elif holds is False and place < len(points):
             beyond.append(offered)
     least = min(beyond, default=math.inf)
     below = [through for offered, through in within if offered < least]
     highest = max((offered for offered, _ in within), default=0.0)
     above = [rate for rate in beyond if rate > highest]
-    return Bracket(max(below, default=None), min(above, default=None))
+    return Bracket(max(below, default=None), min(above, default=None), max(came_through, default=None))
 
 
 def _given(point: Point, apart: bool) -> float | None:

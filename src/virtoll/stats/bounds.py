@@ -1,24 +1,36 @@
 """Rates that are lower bounds or the sender's, and what they do not say.
 
 Where a platform lost nothing flat out, or came within 10 % of what generator and sink reach, it may be able to forward
-more than was seen. So it is where a search for a rate ended at the generator's limit. The ratio of two such rates is
-anything: it says what the sender can, and has no verdict. Against one such rate *slower* holds, and no more. A rate
-that a router reached on the sender's own core, which had to send as well, has no verdict either. The rate of guests
-that send is their own, whatever was lost. Pure.
+more than was seen. So it is where a search for a rate ended at the generator's limit, or by its time. The ratio of two
+such rates is anything: it says what the sender can, and has no verdict. Against one such rate *slower* holds, and of
+one such rate *faster*, and no more. A rate that a router reached on the sender's own core, which had to send as well,
+has no verdict either. The rate of guests that send is their own, whatever was lost.
+
+A search ends with two bounds, and its rate is anywhere between them. The intervals of a comparison hold all of that
+(`within_search_bounds`): blocks that ended on the same step of a grid are not sure to a fraction of the step. Pure.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from virtoll import units
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.ceilings import Headroom
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import ThroughputRow
+from virtoll.stats.intervals import Interval
 from virtoll.stats.sweeps import Curve
 from virtoll.stats.values import Task
+from virtoll.stats.verdicts import MARGINS
 
 TWO_BOUNDS = "two lower bounds"
 NOT_PINNED = "not forwarded on the guest's CPUs"
+MAY_FORWARD_MORE = (
+    "lost nothing flat out, reached the generator's limit or ended its search by the time limit, so that it may "
+    "forward more"
+)
+_ROUNDING = 1e-9
 _SENDERS, _KERNELS = "the core that sends", "CPUs of the kernel's choice"
 
 
@@ -28,12 +40,15 @@ def lower_bounds(
     headrooms: Mapping[tuple[str, Task], Headroom],
     searches: Sequence[ThroughputRow],
 ) -> set[tuple[str, Task]]:
-    """(platform, task) of the cells whose rate is a lower bound: of a sweep, or of a search without an upper one."""
+    """(platform, task) of the cells whose rate is a lower bound: of a sweep, or of a search without an upper one.
+
+    A search that ran out of time is one of these: what it lost above its lower bound was seen too seldom.
+    """
     lossless = {(curve.platform, curve.parameters) for curve in curves if curve.lossless}
     swept = [task for task in tasks if task.metric.source == "points"]
     bounded = {(label, task) for task in swept for label, parameters in lossless if task.parameters == parameters}
     bounded |= {cell for cell, headroom in headrooms.items() if headroom.generator_bound}
-    return bounded | {(row.platform, row.task) for row in searches if row.upper is None}
+    return bounded | {(row.platform, row.task) for row in searches if row.is_lower_bound}
 
 
 def without_two_bounds(
@@ -45,7 +60,7 @@ def without_two_bounds(
         both = all((label, comparison.task) in bounds for label in (comparison.platform, baseline))
         if comparison.verdict is not Verdict.UNKNOWN or not both or comparison.caveat:
             return comparison
-        reason = "both lost nothing flat out or reached the generator's limit, so that either may forward more"
+        reason = f"each of both {MAY_FORWARD_MORE}"
         return replace(comparison, caveat=TWO_BOUNDS, reason=reason)
 
     return [marked(comparison) for comparison in comparisons]
@@ -54,24 +69,94 @@ def without_two_bounds(
 def against_lower_bounds(
     comparisons: Sequence[Comparison], bounds: Collection[tuple[str, Task]], baseline: str | None = None
 ) -> list[Comparison]:
-    """The same comparisons with their verdicts, but for those that a base which is a lower bound does not bear.
+    """The same comparisons with their verdicts, but for those that rates which are lower bounds do not bear.
 
     What is slower than a lower bound is slower by at least so much. What is alike or faster may yet be slower than the
-    base really is, by anything. ``baseline``: whose rates they are compared with; None: with the same platform's alone.
+    base really is. The other way round, a lower bound that is slower or alike may yet be faster. ``baseline``: whose
+    rates they are compared with; None: with the same platform's alone.
     """
-
-    def marked(comparison: Comparison) -> Comparison:
+    marked = []
+    for comparison in comparisons:
         base = comparison.platform if baseline is None else baseline
-        if comparison.verdict not in (Verdict.ALIKE, Verdict.FASTER) or (base, comparison.task) not in bounds:
-            return comparison
-        why = "lost nothing flat out or reached the generator's limit, so that it may forward more"
-        reason, joint = f"{comparison.against} {why}", comparison.simultaneous
-        if joint is not None:
-            joint = replace(joint, low=0.0)
-        unknown = replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, reason=reason)
-        return replace(unknown, simultaneous=joint)
+        is_platform_bound = baseline is not None and (comparison.platform, comparison.task) in bounds
+        if (base, comparison.task) in bounds and comparison.verdict in (Verdict.ALIKE, Verdict.FASTER):
+            judged = undecided(comparison, f"{comparison.against} {MAY_FORWARD_MORE}", low=0.0)
+        elif is_platform_bound and comparison.verdict in (Verdict.ALIKE, Verdict.SLOWER):
+            judged = undecided(comparison, f"{comparison.platform} {MAY_FORWARD_MORE}", high=math.inf)
+        else:
+            judged = comparison
+        marked.append(judged)
+    return marked
 
-    return [marked(comparison) for comparison in comparisons]
+
+def undecided(
+    comparison: Comparison, reason: str, *, low: float | None = None, high: float | None = None
+) -> Comparison:
+    """The comparison without its verdict, for this reason. ``low``, ``high``: open ends of the joint interval."""
+    joint = comparison.simultaneous
+    if joint is not None:
+        joint = replace(joint, low=joint.low if low is None else low, high=joint.high if high is None else high)
+    return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, simultaneous=joint, reason=reason)
+
+
+def search_widths(searches: Sequence[ThroughputRow]) -> dict[tuple[str, Task], float]:
+    """By platform and task, how far above its rate the upper bound of its search is, as a logarithm."""
+    return {(row.platform, row.task): row.log_width for row in searches}
+
+
+def within_search_bounds(comparison: Comparison, below: float, above: float, margin: float) -> Comparison:
+    """The comparison with intervals that hold all rates between the bounds of both searches, and what they leave of
+    its verdict.
+
+    ``below`` and ``above``: by how much the share may be smaller and larger, as logarithms: the width of what it is a
+    share of, and its own. ``margin``: the experiment's. Two one-sided tests are stricter here than elsewhere: the whole
+    interval of this comparison has to be within the margin.
+    """
+    interval, simultaneous = comparison.interval, comparison.simultaneous
+    if not (below or above) or interval is None or simultaneous is None:
+        return comparison
+    interval, simultaneous = widened(interval, below, above), widened(simultaneous, below, above)
+    smallest = comparison.smallest and comparison.smallest * math.exp(max(below, above))
+    comparison = replace(comparison, interval=interval, simultaneous=simultaneous, smallest=smallest)
+    match comparison.verdict:
+        case Verdict.SLOWER:
+            at_least = 1 / simultaneous.high
+        case Verdict.FASTER:
+            at_least = simultaneous.low
+        case Verdict.ALIKE:
+            apart = max(interval.high, 1 / interval.low) - 1
+            kept = next((limit for limit in (*MARGINS, margin) if apart < limit <= margin), None)
+            return (
+                replace(comparison, margin=kept) if kept is not None else undecided(comparison, _anything(comparison))
+            )
+        case _:
+            return comparison
+    if at_least <= 1 + _ROUNDING:
+        return undecided(comparison, _anything(comparison))
+    return replace(comparison, at_least=at_least)
+
+
+def all_within_search_bounds(
+    comparisons: Sequence[Comparison], widths: Mapping[tuple[str, Task], float], baseline: str | None, margin: float
+) -> list[Comparison]:
+    """All of them so, against the baseline; ``widths``: `search_widths`."""
+    within = []
+    for comparison in comparisons:
+        below = widths.get((baseline, comparison.task), 0.0) if baseline is not None else 0.0
+        above = widths.get((comparison.platform, comparison.task), 0.0)
+        within.append(within_search_bounds(comparison, below, above, margin))
+    return within
+
+
+def widened(interval: Interval, below: float, above: float) -> Interval:
+    """The interval with its ends so much further apart, as logarithms."""
+    return replace(interval, low=interval.low * math.exp(-below), high=interval.high * math.exp(above))
+
+
+def _anything(comparison: Comparison) -> str:
+    assert comparison.simultaneous is not None
+    shown = units.percent_between(comparison.simultaneous.low, comparison.simultaneous.high)
+    return f"anything from {shown} of {comparison.against} is between the bounds of both searches"
 
 
 def forwarded_elsewhere(boots: Sequence[BootRecord]) -> dict[str, str]:

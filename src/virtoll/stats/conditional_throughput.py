@@ -4,6 +4,7 @@ Main types: `GoalFound` (one goal of one trial) and `ThroughputRow` (one platfor
 the generator set is none of the platform's: it is None, and two such values make no ratio (`bounds.py`).
 """
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,24 @@ class ThroughputRow:
         """The median upper bound; None where a block has none, since the middle one is then not known."""
         known = [goal.upper.rate_frames_per_second for goal in self.found if goal.upper]
         return median_of_known(known) if len(known) == len(self.found) else None
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether it may forward more: a search has no upper bound, or ran out of time before both were near."""
+        return self.upper is None or "time-limit" in self.ended
+
+    @property
+    def log_width(self) -> float:
+        """How far above the conditional throughput the upper bound is, as a logarithm: the mean of the blocks.
+
+        The highest rate that keeps to the goal is anywhere between them. Blocks without one of both do not count.
+        """
+        widths = [
+            math.log(goal.upper.rate_frames_per_second / goal.conditional_throughput_frames_per_second)
+            for goal in self.found
+            if goal.upper is not None and goal.conditional_throughput_frames_per_second
+        ]
+        return max(statistics.fmean(widths), 0.0) if widths else 0.0
 
     @property
     def ended(self) -> tuple[str, ...]:

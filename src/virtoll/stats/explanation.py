@@ -2,17 +2,21 @@
 
 Main type: `Explanation`, of one workload on one platform. A trial's value of a counter is the sum of its differences
 over all that was measured, divided by the jobs or forwarded frames. It is compared with the baseline's trial of the
-same repetition; several such differences have Student's interval, each for itself and not corrected for their number.
-Trials with observers on are no results: nothing here is read by any other statistic. Pure.
+same repetition; several such differences have Student's interval, each for itself. A difference is *certain* if its t
+test holds after Holm's correction over all counters of the platform and workload, some 30. If its interval alone leaves
+zero out it is *likely*, as one or two of 30 are by chance. Trials with observers on are no results: nothing here is
+read by any other statistic. Pure.
 """
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from virtoll.runfolder.explain_records import COUNTERS, ObservedTrial, counter
-from virtoll.stats.intervals import Estimate, student
+from virtoll.stats.compare import LEVEL
+from virtoll.stats.intervals import Estimate, holm, student
 from virtoll.stats.values import Task, canonical
 
 Unit = Literal["job", "frame"]
@@ -24,7 +28,7 @@ class Counted:
     """One counter of one platform, per job or frame: means over trials.
 
     `difference` to the baseline, with an interval where there are two repetitions of both; None where the baseline has
-    no such counter.
+    no such counter. `p_adjusted`: of the difference, by Holm over all counters beside it; None without an interval.
     """
 
     name: str
@@ -32,20 +36,27 @@ class Counted:
     baseline: float | None
     difference: Estimate | None
     trials: int
+    p_adjusted: float | None = None
 
     @property
     def is_certain(self) -> bool:
-        """Whether the interval of the difference leaves zero out."""
+        """Whether it differs, with all the counters beside it in mind."""
+        return self.p_adjusted is not None and self.p_adjusted < LEVEL
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it differs by itself, but for all the counters beside it: the interval leaves zero out."""
         interval = self.difference.interval if self.difference is not None else None
-        return interval is not None and not interval.low <= 0 <= interval.high
+        return interval is not None and not interval.low <= 0 <= interval.high and not self.is_certain
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One workload on one platform: `different` largest first, kind by kind; `open` those that may be zero.
+    """One workload on one platform: `different` for certain, largest first, kind by kind; `open` may be zero.
 
-    `single`: of one repetition, so that no difference has an interval. `only_here`: counters that the baseline has not.
-    `uncounted`: why counters, or all of an observer's, are missing. `lost`: why trials gave nothing.
+    `likely`: different by their own intervals alone. `single`: of one repetition, so that no difference has an
+    interval. `only_here`: counters that the baseline has not. `uncounted`: why counters, or all of an observer's, are
+    missing. `lost`: why trials gave nothing.
     """
 
     platform: str
@@ -55,6 +66,7 @@ class Explanation:
     unit: Unit
     trials: int
     different: tuple[Counted, ...]
+    likely: tuple[Counted, ...]
     single: tuple[Counted, ...]
     open: tuple[Counted, ...]
     only_here: tuple[Counted, ...]
@@ -96,17 +108,19 @@ def _explanation(
 ) -> Explanation:
     values = _values(trials)
     different: list[Counted] = []
+    likely: list[Counted] = []
     single: list[Counted] = []
     unclear: list[Counted] = []
     only_here: list[Counted] = []
-    for name, by_repetition in values.items():
-        count = _counted(name, by_repetition, against.get(name, {}))
+    for count in _corrected([_counted(name, each, against.get(name, {})) for name, each in values.items()]):
         if count.difference is None:
             only_here.append(count)
         elif count.difference.interval is None:
             single.append(count)
+        elif count.is_certain:
+            different.append(count)
         else:
-            (different if count.is_certain else unclear).append(count)
+            (likely if count.is_likely else unclear).append(count)
     jobs = [trial.jobs for trial in trials if trial.jobs is not None]
     lost = [trial.reason or trial.status for trial in trials if trial.status != "ok"]
     uncounted = {name: why for trial in trials for name, why in trial.uncounted.items() if name not in values}
@@ -118,6 +132,7 @@ def _explanation(
         unit="job" if jobs else "frame",
         trials=len(trials) - len(lost),
         different=tuple(sorted(different, key=_largest_first)),
+        likely=tuple(sorted(likely, key=_largest_first)),
         single=tuple(sorted(single, key=_largest_first)),
         open=tuple(unclear),
         only_here=tuple(sorted(only_here, key=_largest_first)),
@@ -166,7 +181,24 @@ def _counted(name: str, by_repetition: Mapping[int, float], against: Mapping[int
         baseline=statistics.fmean(against.values()) if against else None,
         difference=difference,
         trials=len(pairs) or len(by_repetition),
+        p_adjusted=p_value(differences) if len(differences) > 1 else None,
     )
+
+
+def _corrected(counts: Sequence[Counted]) -> list[Counted]:
+    """With Holm's p-values of all of them that have one."""
+    adjusted = iter(holm([count.p_adjusted for count in counts if count.p_adjusted is not None]))
+    return [replace(count, p_adjusted=next(adjusted)) if count.p_adjusted is not None else count for count in counts]
+
+
+def p_value(differences: Sequence[float]) -> float:
+    """Of Student's t test that two or more differences are zero in the mean; 0 if all are the same, and not zero."""
+    from virtoll.stats.arrays import stdtr
+
+    mean, spread = statistics.fmean(differences), statistics.stdev(differences)
+    if spread == 0:
+        return 0.0 if mean else 1.0
+    return float(2 * stdtr(len(differences) - 1, -abs(mean) * math.sqrt(len(differences)) / spread))
 
 
 def _largest_first(count: Counted) -> tuple[int, float]:

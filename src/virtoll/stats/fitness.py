@@ -51,11 +51,17 @@ class HostFitness:
     kernel_messages: tuple[str, ...]
     samples: int
 
+    @property
+    def load(self) -> float | None:
+        """The load average per CPU before the first trial; None: it was not recorded."""
+        return next((finding.value for finding in self.findings if finding.threshold is _LOAD), None)
+
 
 def _whole(value: float) -> str:
     return f"{value:.0f}"
 
 
+_LOAD = Threshold("other load", "load average per CPU before the first trial", 0.5, 1.5, units.significant)
 THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("steal", "CPU time that the hypervisor below took away, share of the run", 0.005, 0.05, units.percent),
     Threshold(
@@ -69,7 +75,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold(
         "kernel messages", "new kernel messages during the run, but for those of the lab's own links", 1, None, _whole
     ),
-    Threshold("other load", "load average per CPU before the first trial", 0.5, 1.5, units.significant),
+    _LOAD,
     Threshold("memory in use", "largest share of the host's memory not available", 0.90, 0.98, units.percent),
     Threshold("nested", "the host is itself a virtual machine: relative numbers only", 1, None, _whole),
 )

@@ -19,6 +19,7 @@ from virtoll.runfolder.records import Manifest
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.change_points import LEVEL, ChangePoint, Searched, change_points, fewest
 from virtoll.stats.changes import Change, what_changed
+from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.values import Task
 
 
@@ -50,12 +51,18 @@ class SeriesOf:
 class RunOfHistory:
     """One run. `values`: by series a share (1: as the baseline) or a median in the metric's unit, all above zero.
 
-    `tasks`: of each series the task as this run names it.
+    `tasks`: of each series the task as this run names it. `fitness`: how far its host can be believed.
     """
 
     manifest: Manifest
     values: Mapping[SeriesOf, float]
     tasks: Mapping[SeriesOf, Task]
+    fitness: FitnessLevel
+
+    @property
+    def unfit(self) -> bool:
+        """Whether its host's load or pressure may be in all its values."""
+        return self.fitness is FitnessLevel.UNFIT
 
     @property
     def name(self) -> str:
@@ -88,7 +95,7 @@ def run_of_history(analysis: Analysis) -> RunOfHistory:
         if platform != control and platform not in analysis.caveats and cell.median > 0:
             series = SeriesOf.named(Kind.OWN, platform, task)
             values[series], tasks[series] = cell.median, task
-    return RunOfHistory(analysis.data.manifest, values, tasks)
+    return RunOfHistory(analysis.data.manifest, values, tasks, analysis.fitness.level)
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,10 @@ class Series:
     stretches: tuple[Stretch, ...]
     needed: int
 
+    def within(self, stretch: Stretch) -> tuple[int, ...]:
+        """Which of its runs are in a stretch, by their places in the history."""
+        return tuple(place for place in self.runs if stretch.first <= place <= stretch.last)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -160,12 +171,15 @@ class History:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What the manifests say has changed, from each run to the next; runs without a change are left out."""
-        steps = (
-            Step(place, what_changed(self.runs[place - 1].manifest, self.runs[place].manifest))
-            for place in range(1, len(self.runs))
-        )
-        return tuple(step for step in steps if step.changes)
+        """What the runs say has changed, from each to the next; runs without a change are left out."""
+        steps = []
+        for place, (before, after) in enumerate(itertools.pairwise(self.runs), 1):
+            changes = what_changed(before.manifest, after.manifest)
+            if before.unfit is not after.unfit:
+                changes += (Change("fitness of the host", str(before.fitness), str(after.fitness)),)
+            if changes:
+                steps.append(Step(place, changes))
+        return tuple(steps)
 
     def steps_of(self, change: SeriesChange) -> tuple[Step, ...]:
         """What changed where this change may be."""
@@ -175,6 +189,11 @@ class History:
     def slower_since(self) -> tuple[Series, ...]:
         """The shares whose last stretch is slower than the one before; own values are no part of it."""
         return tuple(series for series in self.shares if series.changes and series.changes[-1].factor < 1)
+
+    def is_by_unfit_runs(self, series: Series) -> bool:
+        """Whether the host was unfit in most runs on one side of the last change, so that it may be the cause."""
+        sides = [[self.runs[place].unfit for place in series.within(stretch)] for stretch in series.stretches[-2:]]
+        return any(2 * sum(side) > len(side) for side in sides)
 
     @property
     def shares(self) -> tuple[Series, ...]:

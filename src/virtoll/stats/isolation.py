@@ -7,6 +7,7 @@ other two. Main types: `Isolation`, `LoadUse` (what the guests beside did meanwh
 """
 
 import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,8 +15,15 @@ from types import MappingProxyType
 
 from virtoll.runfolder.conditions import ALONE, Condition, NeighbourRecord, readings_through
 from virtoll.runfolder.records import TrialRecord
-from virtoll.stats.bounds import against_lower_bounds, without_unpinned
+from virtoll.stats.bounds import (
+    MAY_FORWARD_MORE,
+    against_lower_bounds,
+    undecided,
+    within_search_bounds,
+    without_unpinned,
+)
 from virtoll.stats.compare import Comparison, Verdict, by_cell, compare, family_size
+from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, median_of_known, summarise
 from virtoll.stats.sweeps import curves, point_values
@@ -109,11 +117,13 @@ def isolation(
     apart: Collection[str] = (),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
     bounds: Collection[tuple[str, Task]] = (),
+    widths: Mapping[tuple[str, Task], float] = MappingProxyType({}),
 ) -> Isolation:
     """The matrix of a run; empty where nothing ran beside other guests. `alone`: the values without any.
 
     `states`: the tasks that the host ran in two; its guests are on the same host. `apart`: as in `sweeps.curves`.
     `elsewhere`, `bounds`: which rates, also of the guest alone, say less than they seem to (`bounds.py`).
+    `widths`: of the searches of guests alone (`bounds.search_widths`).
     `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
     """
     conditions = {trial.condition.label: trial.condition for trial in with_neighbours if trial.condition is not None}
@@ -138,6 +148,7 @@ def isolation(
     comparisons = without_unpinned(comparisons, elsewhere, None)
     control = without_unpinned(control, elsewhere, None)
     comparisons, control = decide_families(comparisons, control, rules, states)
+    comparisons = _within_searches(comparisons, with_neighbours, compared, widths, rules.margin)
     comparisons = against_lower_bounds(comparisons, bounds)
     cells = {key: summarise(group) for key, group in groups.items()}
     return Isolation(
@@ -149,6 +160,32 @@ def isolation(
         observations=values,
         gaps=gaps,
     )
+
+
+def _within_searches(
+    comparisons: Iterable[Comparison],
+    with_neighbours: Sequence[TrialRecord],
+    tasks: Sequence[Task],
+    alone: Mapping[tuple[str, Task], float],
+    margin: float,
+) -> list[Comparison]:
+    """The comparisons with what the bounds of searches, alone and beside others, leave open (`bounds.py`)."""
+    searches: dict[tuple[str, Task, str | None], ThroughputRow] = {}
+    trials_of: dict[str, list[TrialRecord]] = {}
+    for trial in with_neighbours:
+        if trial.condition is not None:
+            trials_of.setdefault(trial.condition.label, []).append(trial)
+    for label, trials in trials_of.items():
+        searches |= {(row.platform, row.task, label): row for row in throughput_rows(tasks, trials)}
+    within = []
+    for comparison in comparisons:
+        row = searches.get((comparison.platform, comparison.task, comparison.condition))
+        below = alone.get((comparison.platform, comparison.task), 0.0)
+        told = within_search_bounds(comparison, below, row.log_width if row is not None else 0.0, margin)
+        if row is not None and row.is_lower_bound and told.verdict in (Verdict.SLOWER, Verdict.ALIKE):
+            told = undecided(told, f"{told.platform} {MAY_FORWARD_MORE}", high=math.inf)
+        within.append(told)
+    return within
 
 
 def _groups(

@@ -17,7 +17,7 @@ from functools import cache
 
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.stats.analysis import Analysis
-from virtoll.stats.bounds import forwarded_elsewhere
+from virtoll.stats.bounds import forwarded_elsewhere, widened
 from virtoll.stats.caveats import hosts_of, why_other_host
 from virtoll.stats.clocks import ClockError
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
@@ -58,11 +58,16 @@ class Ratio:
 
 @dataclass(frozen=True)
 class _Side:
-    """Logarithms by (block, round); whether the true ones may be larger, or smaller, than these."""
+    """Logarithms by (block, round); whether the true ones may be larger, or smaller, than these.
+
+    `above`, `below`: by how much, where they are of searches that end with two bounds.
+    """
 
     logs: Mapping[tuple[int, int], float]
     at_least: bool = False
     at_most: bool = False
+    above: float = 0.0
+    below: float = 0.0
 
     @property
     def reason(self) -> str:
@@ -72,7 +77,13 @@ class _Side:
     def over(self, other: _Side) -> _Side:
         """The ratio of both."""
         logs = _differences(self.logs, other.logs)
-        return _Side(logs, self.at_least or other.at_most, self.at_most or other.at_least)
+        return _Side(
+            logs,
+            self.at_least or other.at_most,
+            self.at_most or other.at_least,
+            above=self.above + other.below,
+            below=self.below + other.above,
+        )
 
 
 class Ratios:
@@ -161,6 +172,8 @@ class Ratios:
             return replace(ratio, reason=f"one {counted} alone: no interval")
         gap = max(self._analysis.gap(party.platform, party.task) for party in (cell, other or cell))
         single, joint = _intervals(known, logs, family, gap, self._analysis.level)
+        if known is None:
+            single, joint = (widened(interval, side.below, side.above) for interval in (single, joint))
         return replace(ratio, interval=_opened(single, side), simultaneous=_opened(joint, side), reason=side.reason)
 
     def _over(self, compared: Compared, cell: Cell, other: Cell | None, value: bool) -> _Side | None:
@@ -177,13 +190,14 @@ class Ratios:
         more = math.log(cell.attributes["guests"]) if compared.together else 0.0
         by = cell.number(compared.per or "")
         less = math.log(by) if by else 0.0
-        side = _Side({key: sign * log + more - less for key, log in cell.rounds.items()}, cell.at_least)
+        logs = {key: sign * log + more - less for key, log in cell.rounds.items()}
+        side = _Side(logs, cell.at_least, above=cell.width)
         if not compared.relative_to_baseline:
             return side
         base = self._values.get((self._baseline, cell.task, cell.under))
         if base is None:
             return None
-        return side.over(_Side({key: sign * log for key, log in base.rounds.items()}, base.at_least))
+        return side.over(_Side({key: sign * log for key, log in base.rounds.items()}, base.at_least, above=base.width))
 
     def _parties(self, compared: Compared, sides: Sides) -> list[tuple[str, Task]]:
         """What a ratio is made of, by platform and task: the baseline's too, where both sides are shares of it."""

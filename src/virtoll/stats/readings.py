@@ -59,7 +59,8 @@ class Cell:
     """One platform's values of one task: `rounds` has their logarithms by (block, round); `unit`: "share" of a part.
 
     `under`: `ALONE`, or what it ran beside or with. `lower_is_better`: of what was read. `at_least`: the true value may
-    be larger than what was read. `untold`: why nothing can be said of the value, empty where something can.
+    be larger than what was read. `width`: how far above it the upper bound of its search is, as a logarithm. `untold`:
+    why nothing can be said of the value, empty where something can.
     """
 
     platform: str
@@ -70,6 +71,7 @@ class Cell:
     unit: str
     lower_is_better: bool = False
     at_least: bool = False
+    width: float = 0.0
     untold: str = ""
 
     @property
@@ -121,6 +123,7 @@ def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
             task.metric.unit,
             lower_is_better=task.metric.better == "lower",
             at_least=under == ALONE and (platform, task) in analysis.lower_bounds,
+            width=analysis.search_widths.get((platform, task), 0.0) if under == ALONE else 0.0,
         )
 
     for (platform, task), summary in analysis.cells.items():

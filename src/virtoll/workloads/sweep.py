@@ -3,7 +3,8 @@
 *Rising*: the intended rate of each source grows from point to point until less than a stated share of what is offered
 is forwarded, or the generator cannot offer more. Then comes one point flat out.
 *From flat out*: that point comes first, and is the maximum of most platforms. Some forward less of more frames, as
-emulators do; their maximum is climbed to on the same grid of rates.
+emulators do; their maximum is climbed to on the same grid of rates. The last point is below the maximum: at a rate at
+which most platforms lose nothing.
 *Rates*: a list of rates on the wire, as a paper has them, each offered whatever is lost; then one point flat out.
 Each is an iterative set of measurements, whose highest is the maximum forwarding rate (RFC 2285, section 3.6.3). It
 must not know what the frames are sent through.
@@ -27,12 +28,14 @@ _LARGEST_MBIT_PER_SECOND: Final = 1_000_000
 # From flat out: what is offered next, by what was forwarded flat out, and what must then be forwarded, by the same, for
 # overload to do harm.
 _PROBED_AT, _CLEARLY_MORE = 2.0, 1.1
+# From flat out: the last point at most, by the maximum. Queues do not fill yet, and it tells of most lower rates.
+_BELOW_MAXIMUM = 0.8
 # For estimates only: what a bare host and an emulated guest may forward, and what a point takes besides its traffic.
 _FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, BESIDES_SECONDS = 4e6, 1e5, 0.1
 _LOSING_FROM = 3.0  # times slower than a bare host
 # What QEMU's emulation forwarded at most on two cores of an AMD EPYC, of any size: it loses frames at rates above.
 _EMULATED_FRAMES_PER_SECOND = 2e4
-_FAST_POINTS, _SLOW_POINTS, _LOSING_POINTS = 2, 5, 4  # from flat out
+_FAST_POINTS, _SLOW_POINTS, _LOSING_POINTS = 2, 6, 4  # from flat out
 
 
 class SweepParameters(FrameParameters):
@@ -143,29 +146,42 @@ def _rising(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
 def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
     """Flat out, the next rate above twice what that forwarded, and if that forwards more, its neighbours to the top.
 
-    A rate that the generator did not reach flat out would be the same point again. At the top comes one point between
-    the best rate and the better one next to it, so that the grid alone does not decide.
+    Where the generator offered no more than that flat out, it is left out: it would be the same point again. At the top
+    comes one point between the best rate and the better one next to it, so that the grid alone does not decide. Last
+    comes one below the maximum.
     """
     first, factor = parameters.first_rate_frames_per_second, parameters.rate_factor
     flat_out = point(None)
     ratio = _PROBED_AT * source_rate(flat_out) / first
     step = max(0, math.floor(math.log(ratio, factor)) + 1) if ratio > 0 else 0
-    if first * factor**step >= _offered_rate(flat_out):
-        return [flat_out]
-    points = {step: point(first * factor**step)}
-    overload_harms = source_rate(points[step]) > _CLEARLY_MORE * source_rate(flat_out)
+    points: dict[int, Point] = {}
+    if first * factor**step < parameters.stop_below_share * _offered_rate(flat_out):
+        points[step] = point(first * factor**step)
+    overload_harms = step in points and source_rate(points[step]) > _CLEARLY_MORE * source_rate(flat_out)
     while overload_harms and len(points) < _MAXIMUM_POINTS:
         next_step = _next_step(parameters, points)
         if next_step is None:
             break
         points[next_step] = point(first * factor**next_step)
-    measured = [flat_out, *points.values()]
+    swept = [flat_out, *points.values()]
     if overload_harms and len(points) > 1:
-        best = max(points, key=lambda step: source_rate(points[step]))
-        next_to_it = [step for step in points if abs(step - best) == 1]
-        second = max(next_to_it, key=lambda step: source_rate(points[step]))
-        measured.append(point(first * factor ** ((best + second) / 2)))
-    return measured
+        swept.append(point(first * factor ** _top_step(points)))
+    most = max(map(source_rate, swept))
+    if most > 0 and (below := preferred_rate(_BELOW_MAXIMUM * most)) not in {first * factor**step for step in points}:
+        swept.append(point(below))
+    return swept
+
+
+def _top_step(points: Mapping[int, Point]) -> float:
+    """Halfway between the best step and the better one next to it."""
+    best = max(points, key=lambda step: source_rate(points[step]))
+    next_to_it = [step for step in points if abs(step - best) == 1]
+    return (best + max(next_to_it, key=lambda step: source_rate(points[step]))) / 2
+
+
+def preferred_rate(most: float) -> float:
+    """The largest preferred number (ISO 3, R20: 1, 1.12, 1.26, 1.41 ...) that is not above, so that trials agree."""
+    return float(f"{10 ** (math.floor(20 * math.log10(most) + 1e-9) / 20):.3g}")
 
 
 def _next_step(parameters: SweepParameters, points: Mapping[int, Point]) -> int | None:

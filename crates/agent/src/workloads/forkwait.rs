@@ -69,6 +69,10 @@ fn reap_by_workers(processes: u64, workers: u64) -> io::Result<u64> {
 }
 
 impl Done for figures::ForkWait {
+    fn value(&self) -> Option<String> {
+        Some(self.reaped.to_string())
+    }
+
     fn check(self: Box<Self>) -> Outcome {
         Outcome { result: Figures::ForkWait(*self), check: self.reaped.to_string() }
     }

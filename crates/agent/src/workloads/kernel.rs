@@ -94,6 +94,10 @@ struct Figures {
 }
 
 impl Done for Figures {
+    fn value(&self) -> Option<String> {
+        Some(self.done.to_string())
+    }
+
     fn check(self: Box<Self>) -> Outcome {
         let batches = self.batches.take();
         let count = batches.room() as u64;

@@ -58,6 +58,10 @@ struct Summed {
 }
 
 impl Done for Summed {
+    fn value(&self) -> Option<String> {
+        Some(self.sum.to_string())
+    }
+
     fn check(self: Box<Self>) -> Outcome {
         Outcome { result: Figures::Masr(self.figures), check: self.sum.to_string() }
     }

@@ -34,6 +34,11 @@ pub struct Outcome {
 
 /// A job that is done; making the check value is not part of it.
 pub trait Done {
+    /// The check value alone, which each repeat of a job that can be repeated has.
+    fn value(&self) -> Option<String> {
+        None
+    }
+
     /// The figures and the check value.
     fn check(self: Box<Self>) -> Outcome;
 }

@@ -54,8 +54,9 @@ def _part(title: str, of_title: Sequence[Explanation], baseline: str | None) -> 
     largest, rows, lost = [], [], []
     for explanation in of_title:
         platform = explanation.platform
-        if explanation.different:
-            largest.append((platform, sentence(explanation.different[0], explanation, baseline)))
+        differing = explanation.different or explanation.likely
+        if differing:
+            largest.append((platform, sentence(differing[0], explanation, baseline)))
         rows += _rows(explanation, baseline)
         lost += [(platform, why) for why in explanation.lost]
     return {"title": title, "unit": of_title[0].unit, "largest": largest, "rows": rows, "lost": lost}
@@ -69,13 +70,13 @@ def _rows(explanation: Explanation, baseline: str | None) -> list[TableRow]:
     if explanation.platform == baseline:
         return []
     rows = []
-    for counted in (*explanation.different, *explanation.single, *explanation.only_here):
+    for counted in (*explanation.different, *explanation.likely, *explanation.single, *explanation.only_here):
         name, amount_of = counted.name, partial(amount, counted.name)
         difference = counted.difference.value if counted.difference is not None else None
         if difference == 0:
             continue
         cells = (
-            Shown(counter_words(name).removeprefix("of "), kind="text"),
+            Shown(counter_words(name).removeprefix("of "), "probably" if counted.is_likely else "", kind="text"),
             or_dash(difference, amount_of),
             Shown(amount_of(counted.each)),
             or_dash(counted.baseline, amount_of),
@@ -109,7 +110,8 @@ def _platform_lines(analysis: Analysis, explanation: Explanation, baseline: str 
     sign = f" {CAVEAT_SIGN}" if explanation.platform in analysis.caveats else ""
     lines, left = [], 0
     if explanation.platform != baseline:
-        compared, alone = explanation.different or explanation.single, explanation.only_here
+        compared = (*explanation.different, *explanation.likely) or explanation.single
+        alone = explanation.only_here
         lines = [sentence(counted, explanation, baseline) for counted in compared[:_MOST]]
         lines += [alone_sentence(counted, explanation) for counted in alone[:_MOST_ALONE]]
         left = len(compared) + len(alone) - len(lines)
@@ -130,9 +132,10 @@ def _reading(every: Sequence[Explanation], baseline: str | None) -> str:
     if trials < 2:
         return "One trial each, so that no difference has an interval: 'virtoll explain --trials 3' adds trials."
     return (
-        f"Differences of up to {trials} trials with observers on, whose 95 % intervals leave out zero: events, then "
-        f"times, then bytes, the largest first. In brackets: the platform's value against {baseline}'s, their ratio, "
-        f"and the interval of the difference. {lost}No trial with observers on is a result."
+        f"Differences of up to {trials} trials with observers on that are certain for all counters of a platform "
+        "together (Holm, 5 %): events, then times, then bytes, the largest first. Probably: the 95 % interval by "
+        f"itself leaves out zero. In brackets: the platform's value against {baseline}'s, their ratio, and the "
+        f"interval of the difference. {lost}No trial with observers on is a result."
     )
 
 
@@ -153,7 +156,7 @@ def explanation_records(analysis: Analysis) -> list[dict[str, Any]]:
 def _record(analysis: Analysis, explanation: Explanation) -> dict[str, Any]:
     baseline = analysis.data.manifest.baseline
     lead = f"{explanation.platform}: "
-    compared = (*explanation.different, *explanation.single)
+    compared = (*explanation.different, *explanation.likely, *explanation.single)
     sentences = [lead + sentence(counted, explanation, baseline) for counted in compared]
     sentences += [lead + alone_sentence(counted, explanation) for counted in explanation.only_here]
     return {

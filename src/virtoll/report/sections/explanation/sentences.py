@@ -10,14 +10,19 @@ _ON_CPUS = "on the guest's CPUs"
 
 
 def sentence(counted: Counted, explanation: Explanation, baseline: str | None) -> str:
-    """A difference in words: "2.1 context switches a frame more than native (2.2 against 0.1)"."""
+    """A difference in words: "2.1 context switches a frame more than native (2.2 against 0.1)".
+
+    One that is not certain with all counters in mind begins with "probably".
+    """
     if counted.difference is None or counted.baseline is None:
         return alone_sentence(counted, explanation)
     name, value = counted.name, counted.difference.value
     which = "more" if value > 0 else "less"
     size = "" if counted.difference.interval is None else f"; {interval_words(counted)}"
     both = f"{amount(name, counted.each)} against {amount(name, counted.baseline)}{_ratio(counted)}{size}"
-    return f"{amount(name, abs(value))} {counter_words(name)} a {explanation.unit} {which} than {baseline} ({both})"
+    lead = "probably " if counted.is_likely else ""
+    more = f"{amount(name, abs(value))} {counter_words(name)} a {explanation.unit} {which} than {baseline}"
+    return f"{lead}{more} ({both})"
 
 
 def alone_sentence(counted: Counted, explanation: Explanation) -> str:

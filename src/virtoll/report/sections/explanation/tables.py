@@ -36,8 +36,13 @@ def _rows(source: ReportInput) -> Iterable[CounterRow] | None:
 
 def _counter_rows(every: Iterable[Explanation]) -> Iterator[CounterRow]:
     for explanation in every:
-        for counted in (*explanation.different, *explanation.single, *explanation.open, *explanation.only_here):
+        for counted in _all_of(explanation):
             yield CounterRow(explanation, counted)
+
+
+def _all_of(explanation: Explanation) -> Iterator[Counted]:
+    yield from (*explanation.different, *explanation.likely)
+    yield from (*explanation.single, *explanation.open, *explanation.only_here)
 
 
 COUNTERS: Final = Table[CounterRow](
@@ -59,6 +64,12 @@ COUNTERS: Final = Table[CounterRow](
             "`unit`",
             ("what the platform has more", "the low end of its interval; empty: one trial"),
             lambda row: row.counted.difference,
+        ),
+        number(
+            "p_adjusted",
+            "",
+            "of the difference, by Holm over the counters of the platform and workload; certain below 0.05",
+            lambda row: row.counted.p_adjusted,
         ),
         shared("trials", lambda row: row.counted.trials),
         caveat(lambda row: row.explanation.platform),

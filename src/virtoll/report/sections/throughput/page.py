@@ -32,7 +32,7 @@ def _row(row: ThroughputRow) -> TableRow:
         (
             Shown(row.task.size),
             Shown(goal.name.upper(), f"loss at most {units.percent(goal.loss_ratio)}"),
-            _rate(row.conditional_throughput, "at least " if generator_bound else ""),
+            _rate(row.conditional_throughput, "at least " if row.is_lower_bound else ""),
             _rate(row.lower),
             upper,
             Shown(" to ".join(map(units.nanoseconds, dict.fromkeys((*row.trial_ns[:1], *row.trial_ns[-1:])))) or "–"),
