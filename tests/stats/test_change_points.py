@@ -39,9 +39,18 @@ def test_without_a_change_none_is_told() -> None:
         (World(nights=40, series=6, tails="t with 3 degrees of freedom"), 4),
         (World(nights=40, series=6, tails="outliers"), 4),
         (World(nights=16, series=3), 4),
+        (World(series=6, grows=4.0), 4),
         (World(nights=40, series=6, correlation=0.2), 8),
     ],
-    ids=["independent", "the host's noise", "heavy tails", "outliers", "few nights", "alike neighbours"],
+    ids=[
+        "independent",
+        "the host's noise",
+        "heavy tails",
+        "outliers",
+        "few nights",
+        "growing noise",
+        "alike neighbours",
+    ],
 )
 def test_false_alarms_are_no_more_frequent_than_promised(world: World, most: int) -> None:
     """Of 30 histories: at 5 %, five with an alarm would be seen in 6 % of such tests, and the seed is fixed."""

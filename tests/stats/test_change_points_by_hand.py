@@ -27,6 +27,7 @@ from virtoll.stats.change_points import (
     _scan,
     _searched,
     _segmented,
+    _unevenness,
     change_points,
     fewest,
     shift_between,
@@ -53,9 +54,10 @@ def test_the_statistic_by_hand() -> None:
         (step((8, 0), (4, 1)), math.sqrt(7.7), 7),
         (step((4, 1), (8, 0)), math.sqrt(7.7), 5),
     ):
-        found, best = _scan(values[None, :])
+        found, best, until = _scan(values[None, :])
+        assert place < until[0] <= len(values)
         assert (found[0], best[0]) == (pytest.approx(statistic), place), values
-    statistics_of_none, places_of_none = _scan(np.ones((2, 12)))
+    statistics_of_none, places_of_none, _ = _scan(np.ones((2, 12)))
     assert (statistics_of_none.tolist(), places_of_none.tolist()) == ([0.0, 0.0], [5, 5])
     assert _likeliest(step((20, 0), (5, 1), (20, 0))) == 20
 
@@ -163,7 +165,7 @@ def test_the_statistic_is_that_of_a_plain_search(number: int) -> None:
     dice = random.Random(number)
     rows = [[dice.gauss(0, 1) for _ in range(number)]]
     rows += [dice.sample(rows[0], number) for _ in range(3)]
-    found, places = _scan(np.array(rows))
+    found, places, _ = _scan(np.array(rows))
     expected = [plain(row) for row in rows]
     assert found.tolist() == pytest.approx([statistic for statistic, _ in expected])
     assert places.tolist() == [place for _, place in expected]
@@ -193,17 +195,31 @@ def scripted(monkeypatch: pytest.MonkeyPatch, beyond: Callable[[int], int], leas
     """Of the values the statistic is 1, and of random orders that of so many, by batch; how many each batch has."""
     batches: list[int] = []
 
-    def scan(rows: np.ndarray) -> tuple[np.ndarray, None]:
+    def scan(rows: np.ndarray) -> tuple[np.ndarray, list[int], list[int]]:
         if len(rows) == 1 and not batches and not scan.began:  # type: ignore[attr-defined]
             scan.began = True  # type: ignore[attr-defined]
-            return np.ones(1), None
+            return np.ones(1), [5], [10]
         assert np.sort(rows, axis=1).tolist() == [sorted(rows[0])] * len(rows), "orders of the same values"
         batches.append(len(rows))
-        return np.where(np.arange(len(rows)) < beyond(len(batches)), least, 0.0), None
+        return np.where(np.arange(len(rows)) < beyond(len(batches)), least, 0.0), [], []
 
     scan.began = False  # type: ignore[attr-defined]
     monkeypatch.setattr(module, "_scan", scan)
     return batches
+
+
+def test_noise_that_is_larger_on_one_side_makes_its_means_less_sure() -> None:
+    """Thirty values at 1 and -1 by turns before the place, and after it thirty at 3 and -3, or six."""
+    quiet, loud = np.resize([1.0, -1.0], 30), np.resize([3.0, -3.0], 30)
+    assert _unevenness(np.concatenate([quiet, quiet + 5]), 30) == pytest.approx(1, rel=0.02)
+    assert _unevenness(np.concatenate([quiet, loud]), 30) == pytest.approx(1, rel=0.02), "as many on either side"
+    # 9 / 6 + 1 / 30 by (30 x 1 + 6 x 9) / 34 (1 / 6 + 1 / 30), were the six enough to know their noise by.
+    known = math.sqrt((9 / 6 + 1 / 30) / (84 / 34 * (1 / 6 + 1 / 30)))
+    few = np.concatenate([quiet, loud[:6]])
+    assert 1 < _unevenness(few, 30) < known, "fourteen of the quiet ones say something of it too"
+    assert _unevenness(few[::-1].copy(), 6) == pytest.approx(_unevenness(few, 30))
+    assert _unevenness(np.concatenate([loud, quiet[:6]]), 30) == 1, "less noise makes nothing surer"
+    assert _unevenness(np.ones(12), 6) == 1
 
 
 def test_random_orders_are_tried_in_growing_batches_until_they_decide(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,8 @@ class World:
 
     `tails`: what the noise is distributed like, of the same SD; `outliers`: normal, and one night in twenty 5 SD off.
     `change`: a share by which one series becomes slower, from the night `place` on until the night `until` (None: the
-    end); 0: none does. `shared`: how much of the variance all series have in common, as the host's noise is.
+    end); 0: none does. `shared`: how much of the variance all series have in common, as the host's noise is. `grows`:
+    how many times as large the noise is from the middle night on.
     """
 
     noise: float = 0.02
@@ -34,6 +35,7 @@ class World:
     nights: int = 60
     series: int = 30
     shared: float = 0.0
+    grows: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def nights(world: World, seed: int) -> list[list[float]]:
         )
     mixed = math.sqrt(1 - world.shared) * values[1:] + math.sqrt(world.shared) * values[0]
     mixed *= world.noise
+    mixed[:, world.nights // 2 :] *= world.grows
     if world.change:
         mixed[0, world.place : world.until] += math.log(1 - world.change)
     return [[float(one) for one in row] for row in mixed]

@@ -6,6 +6,9 @@ distances, which asks for means alone. How many standard errors chance gives is 
 values, so that the level holds whatever they are distributed like. What was split is searched again. Values further
 than three robust standard deviations from the median count as that far: one bad run is no change.
 
+Random orders spread noise that grows over time evenly, so that its late half looks like changes. So the difference is
+counted in standard errors by the noise on both sides of the split, if these are larger (Welch 1947, Biometrika 34:28).
+
 Runs that resemble their neighbours look like changes to any such test. What a value has from the one before is taken
 away before the test (prewhitening: Serinaldi and Kilsby 2016, Stochastic Environmental Research and Risk Assessment
 30:763). The place of a change is that of the values as they are.
@@ -43,6 +46,7 @@ _SD_OF_MAD: Final = 1.4826  # of normal values
 _MOST_CORRELATION: Final = 0.95
 _CAUTION: Final = 0.5  # standard errors by which more is taken away than the correlation: too little is a false alarm
 _ACCIDENT: Final = 1.645  # standard errors of a correlation that one series in twenty has by accident
+_NOISE_OF: Final = 20  # values that the noise of a side is taken from, the nearest of the other side's if it has fewer
 _ENDS: Final = 24  # about how many ends are tried after a place
 _WITHIN: Final = (
     7.35  # of the likelihood-ratio statistic of a place, at 95 % (Hansen 2000, Econometrica 68:575, table 1)
@@ -158,7 +162,8 @@ def _chance(values: Array, rarity: float) -> float:
     It ends early where so many do that it decides nothing (Besag and Clifford 1991, Biometrika 78:301).
     """
     orders = math.ceil(_ORDERS * rarity)
-    statistic = float(_scan(values[None, :])[0][0])
+    furthest, places, ends = _scan(values[None, :])
+    statistic = float(furthest[0]) / _unevenness(values[: ends[0]], int(places[0]))
     dice, tried, beyond = np.random.default_rng(len(values)), 0, 0
     while tried < orders and beyond < _ORDERS:
         rows = min(orders - tried, max(tried, _FIRST), max(_AT_ONCE // len(values), 1))
@@ -166,6 +171,18 @@ def _chance(values: Array, rarity: float) -> float:
         beyond += int((_scan(shuffled)[0] >= statistic - _ROUNDING).sum())
         tried += rows
     return (1 + beyond) / (1 + tried)
+
+
+def _unevenness(values: Array, place: int) -> float:
+    """How many times as far the means before and after a place scatter as they would by even noise; not below 1."""
+    number = len(values)
+    noise = np.concatenate([values[:place] - values[:place].mean(), values[place:] - values[place:].mean()]) ** 2
+    before, after = noise[: max(place, _NOISE_OF)], noise[min(place, max(number - _NOISE_OF, 0)) :]
+    even = noise.sum() / (number - 2) * (1 / place + 1 / (number - place))
+    if even == 0:
+        return 1.0
+    own = before.sum() / ((len(before) - 1) * place) + after.sum() / ((len(after) - 1) * (number - place))
+    return max(1.0, math.sqrt(own / even))
 
 
 def _correlation(values: Array) -> float:
@@ -185,8 +202,8 @@ def _correlation(values: Array) -> float:
     return correlation + (len(stretches) * (1 + correlation) + 2 * correlation) / len(values)
 
 
-def _scan(rows: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Of each row, all of the same values, the statistic, and how many values are before its place; 0 of equal ones.
+def _scan(rows: Array) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
+    """Of each row, all of the same values, the statistic, and how many values are before its place and before its end.
 
     It is the largest difference of the means after a place, up to some end, and before it, in its standard errors under
     random order. Ends before the last value find what is soon undone.
@@ -194,7 +211,7 @@ def _scan(rows: Array) -> tuple[Array, NDArray[np.int64]]:
     number = rows.shape[1]
     sums = np.cumsum(rows, axis=1)
     spread = float(rows[0].std(ddof=1)) or 1.0
-    statistic, best = np.zeros(len(rows)), np.full(len(rows), LEAST)
+    statistic, best, until = np.zeros(len(rows)), np.full(len(rows), LEAST), np.full(len(rows), number)
     for end in _ends(number):
         places = np.arange(LEAST, end - LEAST + 1)
         before = sums[:, places - 1]
@@ -203,8 +220,9 @@ def _scan(rows: Array) -> tuple[Array, NDArray[np.int64]]:
         nearest = far.argmax(axis=1)
         furthest = far[np.arange(len(far)), nearest]
         best = np.where(furthest > statistic, places[nearest], best)
+        until = np.where(furthest > statistic, end, until)
         statistic = np.maximum(statistic, furthest)
-    return statistic, best
+    return statistic, best, until
 
 
 def _ends(number: int) -> list[int]:
