@@ -205,7 +205,9 @@ mutants-python: setup-dev ## has the tests find MUTANTS_SAMPLE (200) small fault
 survive: setup-dev ## what Virtoll survives, at full length (root; hours); prints the tables of docs/reliability.md
 	@$(BIN)/python benches/survive all
 
-verdicts: setup-dev ## what verdicts promise, by simulation (ten minutes); prints the tables of docs/statistics.md
+verdicts: setup-dev ## what verdicts promise, by simulation (twenty minutes); prints the tables of docs/statistics.md
+	@$(BIN)/python benches/statements.py
+	@$(BIN)/python benches/speeds.py
 	@$(BIN)/python benches/verdicts.py
 
 bench: ## the project's own benchmarks

@@ -33,7 +33,14 @@ RUNS_IN_SEQUENCE, RUNS_UNTIL_DECIDED = 200, 500
 FAMILY_ERRORS = 0.06
 ALARMS = 0.02
 LEAST_COVERAGE, MOST_COVERAGE = 0.93, 0.98
-DISTURBED = ("outliers", "two states", "unlike")  # worlds whose intervals may be wider: they are reported
+LEAST_OF_NOISY_HOST = 0.92  # nearly all of the noise is then one and the same in all comparisons
+DISTURBED = (
+    "outliers",
+    "two states",
+    "unlike",
+    "grid",
+    "speed in time",
+)  # worlds whose intervals may be wider: they are reported
 ALIKE_ERRORS = 0.05
 FOUND, FOUND_NOISY = {0.5: 0.95, 0.1: 0.98}, {0.5: 0.85, 0.1: 0.98}
 POWER_WORLDS = ("outliers", "uneven, outliers")
@@ -128,7 +135,8 @@ def fixed_table(results: Results) -> Missed:
         alike = max(one.alike for one in every.values())
         missed += [f"{here}: false alike {percent(alike)} %"] if alike > ALIKE_ERRORS else []
         wide = high > MOST_COVERAGE and not any(word in world for word in DISTURBED)
-        missed += [f"{here}: coverage {percent(low)} to {percent(high)} %"] if low < LEAST_COVERAGE or wide else []
+        least = LEAST_OF_NOISY_HOST if "noisier" in world else LEAST_COVERAGE
+        missed += [f"{here}: coverage {percent(low)} to {percent(high)} %"] if low < least or wide else []
     return missed
 
 

@@ -25,6 +25,7 @@ from typing import Any, Final, Literal
 from virtoll.agent.client import PROTOCOL, AgentClient, Reply
 from virtoll.agent.links import network_request, peer_request
 from virtoll.agent.operations.counters import CountersRequest
+from virtoll.agent.operations.hand_over import HandOverRequest
 from virtoll.agent.operations.http import HttpLoadRequest
 from virtoll.agent.operations.jobs import (
     Exchange,
@@ -181,6 +182,7 @@ def sessions(guest: RecordingClient) -> None:
     """What every session begins with."""
     guest.record(HelloRequest(protocol=PROTOCOL))
     guest.record(ClocksRequest())
+    guest.record(HandOverRequest(pairs=((0, 1), (0, 0))))
 
 
 def machines_own(machine: RecordingClient, network: GuestNetwork) -> None:

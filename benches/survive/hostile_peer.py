@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-READY = {"event": "ready", "protocol": 3, "version": "0.1.0", "build": "hostile", "role": "guest", "pid": 1}
+READY = {"event": "ready", "protocol": 4, "version": "0.1.0", "build": "hostile", "role": "guest", "pid": 1}
 MOST_BYTES = 10**10
 BLOCK_BYTES = 1 << 16
 
@@ -124,7 +124,7 @@ def main(attack: str, step: str = "") -> None:
     with contextlib.suppress(BrokenPipeError, OSError):
         if step != "greeting":
             say(READY)
-            say({"id": hear()["id"], "ok": {"protocol": 3}})
+            say({"id": hear()["id"], "ok": {"protocol": 4}})
             number = 0 if attack == "never reads" else hear()["id"]
         else:
             number = 1

@@ -12,7 +12,7 @@ fn check<T: DeserializeOwned + Serialize>(line: &[u8]) {
     assert_eq!(to_line(&read), written);
 }
 
-const CHECKS: [fn(&[u8]); 24] = [
+const CHECKS: [fn(&[u8]); 25] = [
     check::<Answer>,
     check::<Event>,
     check::<reply::Hello>,
@@ -37,6 +37,7 @@ const CHECKS: [fn(&[u8]); 24] = [
     check::<reply::ServeFinish>,
     check::<reply::Empty>,
     check::<figures::Figures>,
+    check::<reply::HandOver>,
 ];
 
 /// Panics where it does not hold for this input.

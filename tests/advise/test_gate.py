@@ -61,6 +61,13 @@ def test_a_control_that_differs_lets_nothing_of_its_workload_be_told() -> None:
     assert judged().outcome is Outcome.MET
 
 
+def test_a_forecast_of_more_than_twice_the_runs_blocks_is_no_advice() -> None:
+    """1.9 to 2.1 times is left open by five blocks; 13 to 872 more would decide, by the noise of these five."""
+    found = judged(*(f"netns:superpi slowdown<{limit}x" for limit in (1.9, 1.95, 2.05, 2.1)), spread=0.1)
+    assert {check.outcome for check in found.checks} == {Outcome.UNKNOWN}
+    assert found.more_blocks is None
+
+
 @pytest.mark.parametrize("limit", [1.0, 1.5, 1.9, 1.99, 2.01, 2.1, 3.0])
 @pytest.mark.parametrize("spread", [0.001, 0.1])
 def test_a_gate_never_contradicts_the_page(limit: float, spread: float) -> None:

@@ -128,7 +128,7 @@ def test_an_agent_that_is_ready_is_greeted(played: Played) -> None:
     assert agent.wait_ready(10.0) == HelloReply(protocol=3, target="x86_64")
     assert agent.ready == HelloReply(protocol=3, target="x86_64")
     assert agent.greeted_monotonic_ns == 1_004_000_000_000
-    assert played.requests == [{"id": 1, "op": "hello", "protocol": 3}]
+    assert played.requests == [{"id": 1, "op": "hello", "protocol": 4}]
     assert played.waits == [10_000, 9000, 9000, 6000]
     assert [mark.edge for mark in agent.channel_marks] == ["end"]
 
@@ -149,10 +149,10 @@ def test_who_is_not_ready_in_time(played: Played) -> None:
     assert played.heard == []
 
 
-@pytest.mark.parametrize(("theirs", "words"), [(4, "4"), (None, "None"), ("3", "3")])
+@pytest.mark.parametrize(("theirs", "words"), [(5, "5"), (None, "None"), ("4", "4")])
 def test_another_protocol_is_refused(played: Played, theirs: object, words: str) -> None:
     played.say(line({"event": "ready", "protocol": theirs}))
-    with refused("it", f"protocol {words}", 3, Command(REBUILD), error=ProtocolError):
+    with refused("it", f"protocol {words}", 4, Command(REBUILD), error=ProtocolError):
         session().wait_ready(1.0)
 
 

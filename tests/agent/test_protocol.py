@@ -56,7 +56,7 @@ def test_each_operation_has_a_recorded_exchange_and_is_specified() -> None:
 
 # SHA-256 of what the requests of the protocol may hold. A change of them is a new protocol: `PROTOCOL` in crates/proto
 # and in agent/client.py is raised.
-REQUESTS = {3: "c30f540c667c2e5c0f3e146b7e8a4753f692bc61c312dd19a42498c9c4408e41"}
+REQUESTS = {4: "a67d3706a1431f48dbf6122f34b7e3e95b076ce1a03516b6181237f9e0ab7182"}
 
 
 def test_a_change_of_the_requests_raises_the_number_of_the_protocol() -> None:

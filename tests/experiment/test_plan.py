@@ -174,7 +174,8 @@ def test_the_estimate_counts_trials_and_a_start_of_each_platform_a_block() -> No
 def test_what_its_kernel_does_is_estimated_by_a_slowdown_of_its_own() -> None:
     """User-mode Linux computes as its host does; each system call of its processes is two switches there."""
     asked = experiments.parsed(
-        platforms=["native", "netns", "uml"], workloads=["superpi", {"workload": "kernel-operations"}]
+        platforms=["native", "netns", "uml"],
+        workloads=[{"workload": "superpi", "digits": 1_000_000}, {"workload": "forkwait", "processes": 10_000}],
     )
     kinds = {choice.platform: choice for choice in asked.platforms}
     computes, calls = asked.workloads

@@ -87,7 +87,7 @@ def test_an_agent_apart_that_gives_no_answer_names_the_reason() -> None:
 
 def test_an_agent_apart_answers_as_any_other() -> None:
     clocks = recorded_reply("clocks")
-    lines = [{"event": "ready", "protocol": 3}, {"id": 1, "ok": clocks}]
+    lines = [{"event": "ready", "protocol": 4}, {"id": 1, "ok": clocks}]
     agent = OperationAgent(exec=exited(stdout="".join(json.dumps(line) + "\n" for line in lines)))
     assert Apart(agent, 2).ask(ClocksRequest()).to_json() == clocks
     (asked,) = agent.requests(ExecRequest)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
 
 
 PLATFORMS = ["native", "netns", "qemu-tcg"]
-FORWARD = {"workload": "forward", "rate_factor": 8, "point_milliseconds": 50, "cpu_milliseconds": 100}
+FORWARD = {"workload": "forward", "rate_factor": 8, "point_milliseconds": 200, "cpu_milliseconds": 100}
 
 
 def is_extended(item: pytest.Function) -> bool:

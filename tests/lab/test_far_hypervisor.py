@@ -135,7 +135,7 @@ def beside_experiment(
         "backend": "af-packet",  # each further one is calibrated too
         "sweep": "rates",
         "rates_mbit_per_second": [1],
-        "point_milliseconds": 100,
+        "point_milliseconds": 200,
         "cpu_milliseconds": 0,
     }
     return experiment(

@@ -32,7 +32,7 @@ FORWARD = {
     "frame_size_bytes": 200,
     "rate_factor": 64,
     "first_rate_frames_per_second": 1000,
-    "point_milliseconds": 50,
+    "point_milliseconds": 200,
 }
 SHAPED = [
     {"workload": "tcp-stream", "size": TCP_BYTES, "direction": direction, "link_rate_bits_per_second": TCP_RATE}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
@@ -79,6 +80,33 @@ def test_a_list_of_values_makes_a_condition_of_each() -> None:
 def test_what_cannot_be_is_refused(changed: dict[str, Any], facts: list[str]) -> None:
     with refused(*facts, error=UsageError):
         experiments.parsed(**neighbours(**changed))
+
+
+@pytest.mark.parametrize(("cpus", "is_skipped"), [(2, True), (3, True), (4, False)])
+@pytest.mark.parametrize("platform", ["netns", "fake"])
+def test_traffic_of_a_neighbour_is_not_sent_from_the_generators_cpu(
+    monkeypatch: pytest.MonkeyPatch, platform: str, cpus: int, *, is_skipped: bool
+) -> None:
+    """Two generators on one CPU would be what is measured; a model's needs none."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
+    asked = neighbours(
+        platforms=[platform],
+        baseline=platform,
+        neighbours=["light", {"load": "forward", "rate_share": 0.5}],
+        workloads=[{"workload": "forward"}, {"workload": "superpi", "digits": 1000}],
+    )
+    experiment = experiments.parsed(**asked)
+    reasons = {
+        (trial.workload.workload, trial.condition.load): why_impossible(trial, experiment)
+        for trial in plan_of(experiment).trials
+        if trial.condition is not None
+    }
+    reason = reasons.pop(("forward", "forward"))
+    assert set(reasons.values()) == {None}
+    if is_skipped and platform != "fake":
+        assert_facts(reason or "", "forward", "generator", "CPU")
+    else:
+        assert reason is None
 
 
 def test_a_guest_is_alone_first_in_the_middle_and_last_of_each_round() -> None:

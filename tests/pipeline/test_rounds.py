@@ -107,8 +107,10 @@ def test_warm_ups_are_kept_and_in_no_summary(folder: RunFolder) -> None:
 
 def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder) -> None:
     """The host takes 200 ms for what all repeat; its runs say so, and the value of a trial is that of one repeat."""
-    (size,) = folder.sizings()
+    size, of_dear = folder.sizings()
     assert (size.workload, size.platform, size.boot, size.reason) == ("superpi", "model", "model/0", None)
+    assert (of_dear.platform, of_dear.repeats) == ("dear", size.repeats)
+    assert [one.repeats for one in of_dear.runs] == [1], "one repeat is too short, as on the host"
     took = [duration_ns(one.clock) for one in size.runs]
     assert size.runs[0].repeats == 1
     assert size.runs[-1].repeats == size.repeats > 1
@@ -122,6 +124,19 @@ def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder
     values = {platform: cell.median for (platform, task), cell in cells.items() if task.workload == "superpi"}
     assert values["model"] == pytest.approx(9e6, rel=0.1), "9000 ns a digit"
     assert values["dear"] == pytest.approx(18e6, rel=0.1)
+
+
+def test_a_guest_that_takes_long_for_one_repeat_runs_the_job_once(tmp_path: Path) -> None:
+    """The host needs many repeats for 200 ms; the slow guest takes that long for one, twice over."""
+    folder = run(tmp_path / "run", platforms=[*PLATFORMS[:2], fake("slow", cost=30.0, seed=3)], blocks=1)
+    host, slow = folder.sizings()
+    assert host.repeats > 1
+    assert (slow.platform, slow.repeats, [one.repeats for one in slow.runs]) == ("slow", 1, [1, 1])
+    repeats = {(t.platform, t.repeats) for t in folder.trials() if t.workload == "superpi" and not t.warm_up}
+    assert repeats == {("model", host.repeats), ("model-again", host.repeats), ("slow", 1)}
+    cells = load_analysis(folder.path).cells
+    values = {platform: cell.median for (platform, task), cell in cells.items() if task.workload == "superpi"}
+    assert values["slow"] == pytest.approx(30 * values["model"], rel=0.1)
 
 
 def test_a_job_that_is_long_enough_runs_once(tmp_path: Path) -> None:
@@ -162,7 +177,8 @@ def test_a_size_that_could_not_be_found_is_looked_for_once_more(
 
     monkeypatch.setattr(sizing, "_run", fails_once)
     folder = run(tmp_path / "run", blocks=1)
-    failed, found = folder.sizings()
+    failed, found, of_dear = folder.sizings()
+    assert of_dear.platform == "dear"
     assert (failed.repeats, failed.boot) == (1, "model/0")
     assert_facts(failed.reason or "", "model/0", "killed once")
     assert (found.boot, found.reason) == ("model/0/2", None)
@@ -199,10 +215,10 @@ def test_a_run_for_its_size_whose_mark_was_held_up_is_made_again(
 
     monkeypatch.setattr(sizing, "_run", held_up_twice)
     folder = run(tmp_path / "run", blocks=1)
-    (found,) = folder.sizings()
+    found, of_dear = folder.sizings()
     assert (found.boot, found.reason) == ("model/0", None)
     assert found.runs[-1].repeats == found.runs[-2].repeats == found.repeats > 1
-    assert next(runs) == len(found.runs) + 2
+    assert next(runs) == len(found.runs) + 2 + len(of_dear.runs)
     assert {trial.status for trial in folder.trials()} == {"ok"}
 
 
@@ -212,8 +228,8 @@ def test_a_resumed_run_goes_on_with_the_sizes_that_it_has(tmp_path: Path) -> Non
     before = RunFolder.open(tmp_path / "run").sizings()
     resume(tmp_path / "run", SilentProgress())
     folder = RunFolder.open(tmp_path / "run")
-    assert folder.sizings() == before
-    assert len(before) == 1
+    assert folder.sizings()[: len(before)] == before
+    assert [one.platform for one in folder.sizings()] == ["model", "dear"]
     assert {t.repeats for t in folder.trials() if t.workload == "superpi" and not t.warm_up} == {before[0].repeats}
 
 

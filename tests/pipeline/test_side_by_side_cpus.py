@@ -97,7 +97,7 @@ def test_who_loads_a_guest_beside_has_cpus_of_its_own_where_there_are_any(
 ) -> None:
     cpus = tuple(range(count))
     pinning = choose_pinning(1, cpus)
-    found = pinning.of_load(pinning.of_neighbour("apart", 1, cpus) or (), cpus)
+    found = pinning.of_load(cpus)
     assert (found.generator, found.sink) == (generator, sink)
 
 

@@ -28,7 +28,7 @@ def test_each_attachment_is_a_platform_of_its_own_through_two_blocks(tmp_path: P
     """Interfaces of the second block have the names of the first one's: nothing may be left of those."""
     namespaces = {"platform": "netns", "attachment": OF_NAMESPACES}
     routed = {"platform": "qemu-tcg", "attachment": ["routed"]}
-    sweep = {"first_rate_frames_per_second": 2000, "rate_factor": 100, "point_milliseconds": 30}
+    sweep = {"first_rate_frames_per_second": 2000, "rate_factor": 100, "point_milliseconds": 200}
     forward = {"workload": "forward", "frame_size_bytes": 64, "sources": 2, "egress": ["one", "each"], **sweep}
     folder = run_experiment(
         tmp_path, platforms=["native", namespaces, routed], blocks=2, guest={"memory": "128MiB"}, workloads=[forward]

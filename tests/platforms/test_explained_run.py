@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1800)]
 PLATFORMS = ("native", "netns", "runc", "qemu-tcg")
 PROCESSES = 211  # a prime number of children, in each job
 SWEEP = {"sweep": "from-flat-out", "first_rate_frames_per_second": 2000, "rate_factor": 64}
-FORWARD = {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 50, "cpu_milliseconds": 0, **SWEEP}
+FORWARD = {"workload": "forward", "frame_size_bytes": 64, "point_milliseconds": 200, "cpu_milliseconds": 0, **SWEEP}
 
 
 # So small that it bites on a busy host, too, which itself leaves a guest little of a CPU.

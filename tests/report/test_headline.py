@@ -12,7 +12,7 @@ from tests.support.report_runs import analysis_of
 from tests.support.synthetic_run import Truth, run_data
 from tests.support.terminal import answer_text
 
-from virtoll.report.answer import rankings
+from virtoll.report.answer import notes, rankings
 from virtoll.report.headline import (
     DECIDES_WITHIN,
     control_line,
@@ -22,11 +22,13 @@ from virtoll.report.headline import (
     detects_words,
     family_line,
     platform_words,
+    resemblance_line,
     states_line,
 )
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.stats.detectable import Detectable
+from virtoll.stats.resemblance import Resemblance
 from virtoll.stats.states import TwoStates
 
 
@@ -81,12 +83,27 @@ def test_what_a_run_can_detect_is_told_by_family_and_resource() -> None:
     assert analysis.family == 20
 
 
+def test_blocks_that_resemble_their_neighbours_are_told_first() -> None:
+    analysis = analysis_of("rounds")
+    assert resemblance_line(analysis) == ""
+    found = with_parts(analysis, resemblance=Resemblance(0.41, 0.0005, 12))
+    assert_facts(resemblance_line(found), "0.41", "12 blocks", "not independent")
+    assert resemblance_line(found) in notes(found)
+    assert resemblance_line(with_parts(analysis, resemblance=Resemblance(0.1, 0.2, 12))) == ""
+
+
 def test_a_host_of_two_speeds_is_told_with_both() -> None:
     analysis = analysis_of("rounds")
     assert states_line(analysis) == ""
     task = next(task for task in analysis.tasks if task.workload == "superpi")
     unsteady = replace(analysis, two_states=(TwoStates(task, 1.45, 0.3),))
     assert_facts(states_line(unsteady), "Super Pi 16384 digits", "30 %", "45 %")
+    assert "runc" not in states_line(unsteady)
+    same = replace(analysis, two_states=(TwoStates(task, 1.45, 0.3, frozenset({"runc"})),))
+    assert_facts(states_line(same), "runc", "same speeds")
+    disturbed = states_line(replace(analysis, two_states=(TwoStates(task, 3.5, 0.2),)))
+    assert_facts(disturbed, "disturbed", "Super Pi 16384 digits", "20 %", "3.5")
+    assert "two speeds" not in disturbed
     many = replace(analysis, two_states=tuple(TwoStates(task, 1.1 + n / 10, 0.3) for n in range(9)))
     furthest, _, others = states_line(many).partition("30 %")[2].partition("30 %")
     assert_facts(furthest, "1.9")

@@ -138,7 +138,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Made("native-again", "superpi", value=1e8),
         Made("runc", "superpi", value=2e8),
         Made("netns", "superpi", value=1e8),
-        Made("lxc", "superpi", value=1.12e8, spread=0.12),
+        Made("lxc", "superpi", value=1.2e8, spread=0.12),
     ]
     asked = {"thresholds": ["runc:superpi slowdown<1.5x"]}
     data = made_up_run({one.platform: {} for one in made}, made, blocks=5, experiment=asked)

@@ -120,7 +120,12 @@ def test_the_metrics_of_one_workload_are_told_apart() -> None:
     """Each has its own phrase, in its own direction; the terminal shows the first of them."""
     made = [
         Made(
-            label, "mariadb-oltp", {}, 1e9, {"transactions_per_second": 200 / cost, "latency_p95": 4e6 * cost}, spread=0
+            label,
+            "mariadb-oltp",
+            {},
+            1e9,
+            {"transactions_per_second": 200 / cost, "latency_p95": 4e6 * cost},
+            spread=0.01,
         )
         for label, cost in (("native", 1.0), ("netns", 4.0))
     ]

@@ -165,7 +165,7 @@ def test_primary_and_other_metrics_are_families_and_the_control_is_apart() -> No
     control = {one.task.workload: one for one in between.control}
     assert set(control) == {PI, MASR}
     assert_judged(control[PI], primary, (0, 2))
-    assert coverage(control[PI]) == 0.99
+    assert coverage(control[PI]) == 0.95
     assert control[PI].platform == "again"
     assert control[MASR].verdict is Verdict.NOT_MEASURED
     assert_facts(control[MASR].reason, "again", "first run")
@@ -232,7 +232,7 @@ def test_the_level_is_shared_and_the_stricter_run_counts() -> None:
 def test_alike_is_told_at_the_level_too_and_by_the_smaller_margin() -> None:
     """What one-sided 5 % leave is 2.2 %, what 1 % leave 3.4 %; each margin is the smaller run's."""
     first, second = (
-        {"native": {PI: NATIVE}, "runc": {PI: [one * 1.3 for one in NATIVE]}},
+        {"native": {PI: NATIVE}, "runc": {PI: [one * 1.3 * (1 + place * 1e-5) for place, one in enumerate(NATIVE)]}},
         {
             "native": {PI: [100.0, 100, 100]},
             "runc": {PI: [130.0, 128, 132]},
@@ -272,10 +272,10 @@ def test_the_states_of_either_host_widen_what_is_told_of_their_task() -> None:
         low, high = bounds(plain[PI].interval)
         assert bounds(found[PI].interval) == pytest.approx((low / gap, high * gap))
         assert found[PI].verdict is Verdict.UNKNOWN
-        assert_facts(found[PI].reason, "two states")
+        assert_facts(found[PI].reason, "two speeds")
         assert found[MASR] == plain[MASR]
     hosts = between_runs(replace(first, two_states=(TwoStates(task_of(first), 1.5, 0.3),)), second, [RUNC], COST).host
-    assert ["two states" in one.reason for one in hosts] == [True, False]
+    assert ["two speeds" in one.reason for one in hosts] == [True, False]
 
 
 def test_of_several_hosts_each_hosts_mean_is_a_value() -> None:

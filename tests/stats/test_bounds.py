@@ -102,6 +102,13 @@ def test_against_a_lower_bound_slower_holds_and_no_more() -> None:
     assert [one.verdict for one in alone] == [Verdict.FASTER, Verdict.UNKNOWN], "against the same platform alone"
 
 
+def test_what_a_lower_bound_does_not_bear_may_be_slower_by_anything() -> None:
+    """*Faster* had proved the side, and its range begins at 1: that falls with the verdict."""
+    faster = compared("a", verdict=Verdict.FASTER, at_least=1.0, simultaneous=Interval(1.0, 1.2, 0.95, "t"))
+    (found,) = against_lower_bounds([faster], {("native", SMALL)}, "native")
+    assert found.simultaneous == Interval(0.0, 1.2, 0.95, "t")
+
+
 def test_of_a_lower_bound_faster_holds_and_no_more() -> None:
     """The platform may forward more than was seen, and so be as fast as the baseline, or faster."""
     verdicts = (Verdict.SLOWER, Verdict.ALIKE, Verdict.FASTER, Verdict.NOT_MEASURED)

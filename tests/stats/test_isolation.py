@@ -28,6 +28,7 @@ DELAY = task("forward", "figures", SMALL, name="delay", better="lower", primary=
 COST = task("forward", "cpu_points", SMALL, name="cpu_per_frame", better="lower")
 SEND = task("forward", "points", SMALL, name="transmission_rate")
 NOISE = (1.0, 1.01, 0.99)  # of the blocks
+LITTLE = (1.0, 1.0001, 0.9999)  # of the blocks: where nothing varies, the noise is not known
 ALIKE = [(1000.0, 1001.0, 1002.0), (1002.0, 1000.0, 1001.0), (1001.0, 1002.0, 1000.0)]
 
 
@@ -82,13 +83,14 @@ def test_a_condition_is_a_share_of_the_guest_alone() -> None:
     The middle is set against the geometric mean of the ends, sqrt(100 x 121) = 110: alike in each block.
     """
     entries = [(100e6 * one, 110e6 * one, 121e6 * one) for one in NOISE]
-    trials = [*beside(IDLE, *(110e6 * one for one in NOISE)), *beside(HEAVY, *(220e6 * one for one in NOISE))]
+    noisy = [one * little for one, little in zip(NOISE, LITTLE, strict=True)]
+    trials = [*beside(IDLE, *(110e6 * one for one in noisy)), *beside(HEAVY, *(220e6 * one for one in noisy))]
     found = matrix(trials, alone(JOB, *entries))
     assert [one.label for one in found.conditions] == [HEAVY.label, IDLE.label], "in the experiment's order"
     heavy, idle = told(found, JOB, HEAVY), told(found, JOB, IDLE)
     assert [block for block, _ in heavy.pairs] == [0, 1, 2]
-    assert [share for _, share in heavy.pairs] == pytest.approx([0.5] * 3)
-    assert [share for _, share in idle.pairs] == pytest.approx([1.0] * 3)
+    assert [share for _, share in heavy.pairs] == pytest.approx([0.5] * 3, rel=2e-4)
+    assert [share for _, share in idle.pairs] == pytest.approx([1.0] * 3, rel=2e-4)
     assert (heavy.verdict, idle.verdict) == (Verdict.SLOWER, Verdict.ALIKE)
     assert (heavy.condition, heavy.against) == (HEAVY.label, ALONE_WORDS)
     assert found.comparisons == (heavy, idle)
@@ -180,7 +182,7 @@ def test_verdicts_keep_to_the_rules_and_to_the_hosts_states() -> None:
     assert told(matrix(trials, values, rules=never), JOB, HEAVY).verdict is Verdict.ALIKE
     unsteady = told(matrix(trials, values, states=[TwoStates(JOB, 1.5, 0.3)]), JOB, HEAVY)
     assert unsteady.verdict is Verdict.UNKNOWN
-    assert_facts(unsteady.reason, "two states", 2)
+    assert_facts(unsteady.reason, "two speeds", "1.50")
 
 
 def swept(condition: Condition, offered: int, lost: int, *, platform: str = "p", **more: Any) -> list[TrialRecord]:
@@ -201,7 +203,7 @@ def swept(condition: Condition, offered: int, lost: int, *, platform: str = "p",
     ]
 
 
-RATES = alone(FORWARD, *[(1000.0, 1000.0, 1000.0)] * 3)
+RATES = alone(FORWARD, *[(1000.0 * one, 1000.0 * one, 1000.0 * one) for one in LITTLE])
 
 
 def test_where_nothing_was_lost_a_rate_beside_others_has_no_verdict() -> None:
@@ -214,7 +216,7 @@ def test_where_nothing_was_lost_a_rate_beside_others_has_no_verdict() -> None:
     assert_facts(idle.reason, "lost", "largest rate")
     heavy = told(found, FORWARD, HEAVY)
     assert (heavy.caveat, heavy.verdict) == (None, Verdict.SLOWER)
-    assert [share for _, share in heavy.pairs] == pytest.approx([0.45] * 3)
+    assert [share for _, share in heavy.pairs] == pytest.approx([0.45] * 3, rel=2e-4)
     assert told(found, DELAY, IDLE).caveat is None
     sent = [one._replace(task=SEND) for one in RATES]
     (of_guests, _) = reversed(matrix(trials, sent, (SEND,)).comparisons)

@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
 from virtoll.stats.noise import TINY, Prior, common, inverse_trigamma, moderated
+from virtoll.stats.verdicts import Rules, judge
 
 
 def logs(sigma: np.ndarray, blocks: int, seed: int = 1) -> np.ndarray:
@@ -44,10 +45,46 @@ def test_cells_with_nothing_in_common_keep_their_own() -> None:
     assert (noise.df < 9).all()
 
 
-def test_values_without_any_scatter_are_no_division_by_zero() -> None:
-    noise = moderated(np.full((5, 5, 3), -0.5))
+def test_nothing_is_known_of_noise_where_no_value_varies() -> None:
+    """A difference in all blocks is not told from 0: what the instrument resolves is not known."""
+    values = np.full((5, 5, 3), -0.5)
+    noise = moderated(values)
     assert np.isfinite(noise.variance).all()
-    assert (noise.variance > 0).all()
+    assert not judge(values, Rules()).different.any()
+
+
+@pytest.mark.parametrize("cells", [[(4, 2)], [(4, p) for p in range(5)], [(t, 2) for t in range(25)]])
+def test_a_constant_cell_is_as_uncertain_as_its_neighbours(cells: list[tuple[int, int]]) -> None:
+    """One comparison, a task and a platform; the others keep what they have, and the difference is not told."""
+    values = logs(np.full((25, 5), 0.05), 3) + 0.5
+    before = moderated(values)
+    for number, cell in enumerate(cells):
+        values[cell] = -0.02 + 1e-9 * np.arange(3) * (number % 2)
+    noise, judged = moderated(values), judge(values, Rules())
+    varying = np.ones((25, 5), bool)
+    for cell in cells:
+        varying[cell] = False
+        assert noise.variance[cell] == pytest.approx(0.05**2, rel=0.5)
+        assert not judged.different[cell]
+        assert judged.smallest[cell] > 0.02
+    assert noise.df[varying].min() > 0.8 * before.df.min()
+    assert noise.variance[varying] == pytest.approx(before.variance[varying], rel=0.3)
+
+
+def test_a_cell_that_all_but_agrees_counts_as_constant() -> None:
+    values = logs(np.full((25, 5), 0.05), 3)
+    values[4, 2] = -0.5 + np.array([0.0, 1e-4, 2e-4])
+    noise = moderated(values)
+    assert noise.variance[4, 2] > 0.02**2
+    assert noise.df.min() > 10
+
+
+def test_a_constant_cell_of_a_small_family_has_the_variance_of_the_others() -> None:
+    """Two platforms: the first is Student's own, the second has no more than its degrees of freedom."""
+    values = np.array([[[-0.1, -0.12, -0.14], [-0.02, -0.02, -0.02]]])
+    noise = moderated(values)
+    assert noise.variance == pytest.approx(np.full((1, 2), 0.02**2))
+    assert noise.df == pytest.approx(np.full((1, 2), 2.0))
 
 
 def test_the_common_prior_is_found() -> None:

@@ -352,7 +352,10 @@ def test_cpu_time_of_a_frame_is_that_of_the_trial_less_the_calibrations() -> Non
     without = analyse(replace(given, calibrations=()))
     assert len(without.gaps) == 9
     assert_facts(without.gaps[0].reason, "generator", "sink")
-    elsewhere = analyse(forwarded_by(replace(given, calibrations=calibrated), Forwarding(None, None, "no threads")))
+    varied = trials(
+        lambda one: one.replace(cpu_points=paired_points(3000 + one.trial % 5)) if one.workload == "forward" else one
+    )
+    elsewhere = analyse(forwarded_by(replace(varied, calibrations=calibrated), Forwarding(None, None, "no threads")))
     costs = [one for one in elsewhere.comparisons if one.share and one.task.metric.source == "cpu_points"]
     assert {(one.caveat, one.verdict) for one in costs} == {(None, Verdict.ALIKE)}, "wherever it is forwarded"
 

@@ -42,7 +42,7 @@ def test_platforms_that_are_apart_have_a_place_each() -> None:
 
 
 def test_platforms_that_are_not_told_apart_share_places() -> None:
-    found = places(computed({"native": 1.0, "runc": 1.001, "netns": 3.0, "uml": 3.01, "qemu-tcg": 9.0}))
+    found = places(computed({"native": 1.0, "runc": 1.001, "netns": 3.0, "uml": 3.01, "qemu-tcg": 9.0}, seed=2))
     assert found == {"native": (1, 2), "runc": (1, 2), "netns": (3, 4), "uml": (3, 4), "qemu-tcg": (5, 5)}
 
 
@@ -150,6 +150,30 @@ def test_more_blocks_tell_what_few_do_not_and_as_many_as_were_said() -> None:
     seconds = block_seconds(analysis.data.trials)
     assert seconds is not None
     assert seconds > 0
+
+
+def test_no_number_of_blocks_cures_two_speeds() -> None:
+    """What is 10 % slower is left open by a gap of 1.45, whatever is measured; the line says why, and asks for none."""
+    analysis = computed({"native": 1.0, "runc": 1.1, "uml": 1.0}, spread=0.06, blocks=4, seed=2)
+    runc, uml = analysis.comparisons
+    widened = (replace(runc, gap=1.45), replace(uml, gap=1.0))
+    left = {one.comparison.platform: one for one in remaining(widened, analysis.control, Rules())}
+    assert left["runc"].blocks is None
+    line = cost_to_know_line(replace(analysis, comparisons=widened))
+    assert_facts(line, 1, "two speeds")
+    assert "virtoll extend" not in line
+
+
+def test_a_forecast_far_beyond_the_run_is_no_advice() -> None:
+    analysis = computed({"native": 1.0, "runc": 1.05, "uml": 1.0}, spread=0.1, blocks=5, seed=2)
+    (undecided,) = (one for one in remaining(analysis.comparisons, analysis.control, Rules()) if one.blocks)
+    assert undecided.blocks is not None
+    assert undecided.blocks > 10
+    assert not undecided.near
+    assert replace(undecided, blocks=10).near
+    line = cost_to_know_line(analysis)
+    assert "virtoll extend" not in line
+    assert_facts(line, "twice", "virtoll doctor --noise")
 
 
 def test_what_is_decided_costs_nothing_more_to_know() -> None:

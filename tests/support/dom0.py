@@ -54,7 +54,7 @@ class GuestConsole:
         self._thread.join()
 
     def _answer_each(self) -> None:
-        ready = json.dumps({"event": "ready", "protocol": 3})
+        ready = json.dumps({"event": "ready", "protocol": 4})
         with suppress(ConnectionError), self._theirs, self._theirs.makefile("rw") as stream:
             print("a kernel's last word", ready, sep="\n", file=stream, flush=True)
             for line in stream:

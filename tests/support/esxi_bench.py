@@ -32,7 +32,7 @@ FORWARD = {
     "frame_size_bytes": 64,
     "rate_factor": 64,
     "first_rate_frames_per_second": 500,
-    "point_milliseconds": 50,
+    "point_milliseconds": 200,
     "cpu_milliseconds": 0,
 }
 TCP_BYTES, TCP_RATE = 2**18, 2_000_000

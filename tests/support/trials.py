@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from virtoll.runfolder.looks import PLANNED
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.compare import LEVEL, Comparison, compare
-from virtoll.stats.states import TwoStates, apart, two_states
+from virtoll.stats.states import DISTURBED, TwoStates, apart, is_same, two_states
 from virtoll.stats.values import Observation, Task
 from virtoll.stats.verdicts import Judged, Rules, decide, judge
 
@@ -28,6 +28,7 @@ OF_BOOT = 0.3  # part of a trial's variance that all rounds of a block have in c
 SHARES = (1.0, 0.95, 0.8, 0.5, 0.1)
 NOISY = (3, 4)  # platforms, modulo five, that are three times noisier where platforms are uneven
 STATE = math.log(1.45)
+DWELL = 8  # trials for which the machine stays slow, on average
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,11 @@ class World:
     """What disturbs the trials. `outliers`: part of them 1.5 to 3 times slower; `uneven`: some platforms 3 x noisier.
 
     `by_task`, `by_cell`: log-SD of how unlike the noise of workloads, and of single comparisons, is. `two_states`: part
-    of the host's trials 1.45 times slower. `slow_rounds`: rounds in which the slowest platform takes part.
+    of the host's trials 1.45 times slower. `slow_rounds`: rounds in which the slowest platform takes part. `constant`:
+    the first comparison is the same in every block. `grid`: values are multiples of this share of themselves.
+    `speed_in_time`: part of the time in which the machine, and all that runs on it, is 1.45 times slower, for some
+    eight trials; `slow_boots`: part of the boots of platforms and host that are. `bursts`: one block has 40 % of its
+    trials 1.5 to 5 times slower. `noisy_host`: how many times noisier the host is than the platforms.
     """
 
     outliers: float = 0.0
@@ -44,6 +49,12 @@ class World:
     by_cell: float = 0.0
     two_states: float = 0.0
     slow_rounds: int = ROUNDS
+    constant: bool = False
+    grid: float = 0.0
+    speed_in_time: float = 0.0
+    slow_boots: float = 0.0
+    bursts: bool = False
+    noisy_host: float = 1.0
 
 
 WORLDS = {
@@ -55,6 +66,10 @@ WORLDS = {
     "unlike workloads, uneven, outliers": World(uneven=True, outliers=0.05, by_task=0.5),
     "noise of each cell its own": World(by_cell=0.5),
     "host in two states": World(two_states=0.3),
+    "one comparison constant": World(constant=True),
+    "grid of 2 %": World(grid=0.02),
+    "machine's speed in time": World(speed_in_time=0.3),
+    "host four times noisier": World(noisy_host=4.0),
 }
 
 
@@ -77,13 +92,18 @@ class Trials:
         return np.concatenate([compared, control[:, None]], axis=1)
 
     def gaps(self, blocks: int | None = None) -> Array:
-        """How far apart the host's two states are by task, 0 where it has one."""
-        found, durations = np.zeros(len(self.host)), -self.host[:, :, :blocks]
-        for place, own in enumerate(durations):
-            slowness = (own - own.min(axis=0)).ravel()
+        """By how much two speeds of the host widen intervals, by task and platform; 0 for the control."""
+        found = np.zeros((len(self.host), self.platforms.shape[1] + 1))
+        for place, own in enumerate(-self.host[:, :, :blocks]):
+            slowness = (own - own.min(axis=0)).ravel().tolist()
             labels = np.repeat(["native", "native-again", "native"], own[0].size).tolist()
-            states = apart(slowness.tolist(), labels)
-            found[place] = states[0] if states is not None else 0.0
+            of_block = np.broadcast_to(np.arange(own.shape[1])[:, None], own.shape).ravel().tolist()
+            states = apart(slowness, labels, of_block)
+            if states is None or states[0] > math.log(DISTURBED):
+                continue
+            for platform, values in enumerate(-self.platforms[place, :, :blocks]):
+                slower = (values - own.min(axis=0)).ravel()
+                found[place, platform] = 0.0 if is_same(slower[np.isfinite(slower)].tolist(), *states) else states[0]
         return found
 
     def judged(self, rules: Rules, blocks: int | None = None) -> Judged:
@@ -103,11 +123,13 @@ class Trials:
                 self._values(task, "native-again", self.host[number, 1:2]),
             )
             control.append(compare(task, "native-again", again, native, ""))
-            found = two_states(task, [*native, *again])
+            platforms = {
+                f"p{place}": self._values(task, f"p{place}", values[None])
+                for place, values in enumerate(self.platforms[number])
+            }
+            found = two_states(task, [*native, *again], platforms)
             states += [found] if found else []
-            for place, values in enumerate(self.platforms[number]):
-                own = self._values(task, f"p{place}", values[None])
-                compared.append(compare(task, f"p{place}", own, [*native, *again], ""))
+            compared += [compare(task, label, own, [*native, *again], "") for label, own in platforms.items()]
         return *decide(compared, control, rules, states), states
 
     @staticmethod
@@ -132,6 +154,7 @@ def simulate(
     noise = cv * np.exp(
         dice.normal(0, world.by_task, (tasks, 1)) + dice.normal(0, world.by_cell, (tasks, platforms + 1))
     )
+    noise[:, -1] *= world.noisy_host
     if world.uneven:
         noise[:, :-1] *= np.where(np.isin(kind, NOISY), 3.0, 1.0)
     common = dice.normal(0, 0.05, (tasks, 1, blocks, 1)) + dice.normal(0, 0.05, (tasks, 1, blocks, ROUNDS))
@@ -143,13 +166,39 @@ def simulate(
         single = dice.normal(0, 1, (tasks, count, blocks, ROUNDS)) * own * math.sqrt(1 - OF_BOOT)
         slower = np.log(dice.uniform(1.5, 3.0, single.shape))
         disturbed = np.where(dice.random(single.shape) < world.outliers, slower, 0.0)
-        found: Array = common + boot + single - disturbed
+        slow = STATE * (dice.random((tasks, deviation.shape[1], blocks, 1)) < world.slow_boots)
+        found: Array = common + boot + single - disturbed - slow
         return found
 
     own, host = values(noise[:, :-1], 1) + truth[:, None, None], values(noise[:, -1:], ENTRIES)
     host = host - np.where(dice.random(host.shape) < world.two_states, STATE, 0.0)
+    if world.speed_in_time:
+        slow = STATE * _speeds_in_time(dice, (tasks, blocks), platforms + ENTRIES, world.speed_in_time)
+        entries = [0, (platforms + ENTRIES) // 2, platforms + ENTRIES - 1]
+        host = host - slow[:, entries]
+        own = own - np.delete(slow, entries, axis=1)
+    if world.bursts:
+        for trials in (own, host):
+            burst = np.log(dice.uniform(1.5, 5.0, trials[:, :, 0].shape))
+            trials[:, :, 0] -= np.where(dice.random(burst.shape) < 0.4, burst, 0.0)
     own[:, kind == len(SHARES) - 1, :, world.slow_rounds :] = np.nan
+    if world.grid:
+        step = math.log1p(world.grid)
+        own, host = np.round(own / step) * step, np.round(host / step) * step
+    if world.constant:
+        own[0, 0] = np.median(host[0], axis=0) + truth[0]
     return Trials(own, host, truth + (slower_on_average(cv, world.two_states) if world.two_states else 0.0))
+
+
+def _speeds_in_time(dice: np.random.Generator, shape: tuple[int, int], trials: int, share: float) -> Array:
+    """1 where the machine is slow, else 0: [tasks, trials of a round, blocks, rounds], in the order of time."""
+    states = np.zeros((*shape, ROUNDS * trials))
+    state = dice.random(shape) < share
+    for step in range(ROUNDS * trials):
+        change = dice.random(shape)
+        state = np.where(state, change > 1 / DWELL, change < share / (1 - share) / DWELL)
+        states[..., step] = state
+    return states.reshape(*shape, ROUNDS, trials).transpose(0, 3, 1, 2)
 
 
 @functools.cache

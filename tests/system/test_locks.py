@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from virtoll.system.locks import LockBusy, held
+from virtoll.system import locks
+from virtoll.system.locks import LockBusy, held, turn
 from virtoll.system.private import open_folder
 
 HOLDER = """
@@ -77,3 +78,14 @@ def test_whoever_waits_gets_it(folder: int, place: Path, holder: subprocess.Pope
     with held("lock", folder, 600.0, let_go):
         assert holder.wait() == 0
     assert list(place.iterdir()) == []
+
+
+def test_one_process_at_a_time_has_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "OF_ALL_USERS", str(tmp_path))
+    with turn(0.0) as first:
+        assert first
+        with turn(0.05) as second:
+            assert not second, "it waited in vain, and goes on"
+    with turn(0.0) as third:
+        assert third
+    assert list(tmp_path.iterdir()) == []

@@ -101,16 +101,21 @@ def test_preferred_rates_are_twenty_to_a_decade() -> None:
 @pytest.mark.parametrize("capacity", [9_000.0, 21_000.0, 31_999.0, 32_001.0, 150_000.0])
 @pytest.mark.parametrize("flat_out", [0.0, 300.0, 4_300.0])
 def test_the_top_is_found_where_more_frames_choke_a_platform(capacity: float, flat_out: float) -> None:
-    """The fall from the capacity is gentle, so a grid that doubles sees nine tenths of it."""
+    """The fall from the capacity is gentle, so a grid that doubles sees nine tenths of it, with a point between."""
     points, asked = measure(chokes(capacity, flat_out))
     rates = [source_rate(point) for point in points]
     assert asked[0] is None
     assert len(set(asked)) == len(asked)
-    assert len(asked) <= 5 + math.log2(capacity / 1000), "flat out, each doubling up to the capacity, two above, below"
+    assert len(asked) <= 6 + math.log2(capacity / 1000), (
+        "flat out, each doubling up to the capacity, two above, between, below"
+    )
     assert capacity * 0.9 <= max(rates) <= capacity
     on_grid = {1000.0 * 2**step for step in range(24)}
-    assert set(asked[1:]) <= on_grid | {preferred_rate(0.8 * max(rates))}
-    assert preferred_rate(0.8 * max(rates)) in asked
+    between, below = asked[-2:]
+    assert set(asked[1:-2]) <= on_grid
+    assert between is not None
+    assert math.log2(between / 1000.0) % 1 == pytest.approx(0.5), "of the best and its better neighbour"
+    assert below == preferred_rate(0.8 * max(rates))
 
 
 def test_what_forwards_nothing_ends_the_sweep() -> None:
@@ -130,7 +135,7 @@ def test_a_platform_below_the_grid_is_climbed_down_to() -> None:
     """The first probe, above twice the rate flat out, can be beyond the top."""
     curve = {1000.0: 1000.0, 2000.0: 1950.0, 4000.0: 1400.0, 8000.0: 1200.0}
     points, asked = measure(lambda offered: curve.get(offered, 1000.0))
-    assert asked == [None, 4000.0, 8000.0, 2000.0, 1410.0]
+    assert asked == [None, 4000.0, 8000.0, 2000.0, pytest.approx(2000.0 * 2**0.5), 1410.0]
     assert max(map(source_rate, points)) == 1950
 
 

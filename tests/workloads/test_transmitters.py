@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 from tests.support.agents import OperationAgent, recorded_reply
 from tests.support.facts import Fact, assert_facts, refused
+from tests.support.hand_overs import reading
 from tests.support.traffic_trials import forwarding_bench
 from tests.support.workload_trials import ProgramGuest, assert_problem, measure
 
+from virtoll.agent.hand_over import HandOverReader
+from virtoll.agent.operations.hand_over import HandOverReply
 from virtoll.agent.operations.traffic import SendRequest, SinkFinishRequest, SinkOpenRequest, SourceTotals
 from virtoll.errors import AgentError, GuestCannot
+from virtoll.runfolder.hand_over import HandOverSpan
 from virtoll.workloads.base import Bench, Measurement
 from virtoll.workloads.transmitters import TransmittersParameters
 
@@ -35,7 +40,8 @@ def sink(*arrived: Arrival) -> OperationAgent:
         }
         for number, (count, first, last) in enumerate(arrived)
     ]
-    finish = {"sink": {"per_source": counts, "drained": True, "late_trial_frames": 0}}
+    cpu = {**recorded_reply("sink-finish")["cpu"], "sink_waited_ns": 0}
+    finish = {"sink": {"per_source": counts, "drained": True, "late_trial_frames": 0}, "cpu": cpu}
     return OperationAgent(sink_open={}, sink_close={}, sink_finish=finish, network={})
 
 
@@ -78,6 +84,13 @@ def test_each_guest_sends_its_own_half_and_the_sink_counts_all() -> None:
     assert len(point.guests_cpu or ()) == 2
     assert (point.shared_link, point.shared_cpus) == (False, True)
     assert measured.result == {"together_share": 0.8, "shaped_by": None}
+
+
+def test_the_cpus_are_read_before_the_guests_send_and_after() -> None:
+    reader = OperationAgent(hand_over=HandOverReply((reading(50),)))
+    bench = replace(two(sink(*TOGETHER)), hand_overs=HandOverReader(reader, (1, 0)))
+    (point,) = measure("transmitters", bench, transmitters=2, duration_milliseconds=100).points or ()
+    assert point.hand_over == HandOverSpan((reading(50),), (reading(50),))
 
 
 def test_guests_apart_share_no_cpus_and_flat_out_has_no_rate() -> None:

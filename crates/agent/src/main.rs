@@ -16,6 +16,7 @@ mod enter;
 mod exec;
 mod facts;
 mod group_time;
+mod hand_over;
 mod host_helpers;
 mod http_load;
 mod idle;

@@ -24,7 +24,9 @@ use crate::terminal::Terminal;
 use crate::timekeeper::Timekeeper;
 use crate::traffic::beside::TrafficBeside;
 use crate::traffic::halves::{self, OpenSink};
-use crate::{counters, data, exec, facts, http_load, network, path_delay, timed_job, traffic};
+use crate::{
+    counters, data, exec, facts, hand_over, http_load, network, path_delay, timed_job, traffic,
+};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BUILD: &str = env!("VIRTOLL_BUILD");
@@ -185,6 +187,7 @@ impl Session {
             Operation::Clocks {} => to_json(Ok(clocks())),
             Operation::Facts {} => to_json(Ok(facts::collect())),
             Operation::Counters(wanted) => to_json(counters::collect(&wanted)),
+            Operation::HandOver(wanted) => to_json(hand_over::measure(&wanted)),
             Operation::Data(wanted) => to_json(data::carry_out(&wanted)),
             Operation::Network(wanted) => to_json(network::apply(&wanted)),
             Operation::Run(run) => {

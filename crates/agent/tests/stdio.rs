@@ -20,9 +20,9 @@ fn exec(agent: &mut Agent, script: &str) -> Value {
 fn it_says_what_it_is() {
     let mut agent = Agent::start("host");
     assert_eq!(agent.ready["event"], "ready");
-    assert_eq!(agent.ready["protocol"], 3);
+    assert_eq!(agent.ready["protocol"], 4);
     assert_eq!(agent.ready["build"].as_str().unwrap().len(), 12);
-    let hello = agent.call("hello", json!({"protocol": 3}));
+    let hello = agent.call("hello", json!({"protocol": 4}));
     for field in ["protocol", "version", "build", "role", "pid"] {
         assert_eq!(hello[field], agent.ready[field]);
     }
@@ -40,7 +40,7 @@ fn another_version_is_one_clear_sentence() {
     let mut agent = Agent::start("guest");
     let (kind, message) = agent.refused("hello", json!({"protocol": 9}));
     assert_eq!(kind, "protocol-mismatch");
-    assert!(message.contains("protocol 9") && message.contains("protocol 3"), "{message}");
+    assert!(message.contains("protocol 9") && message.contains("protocol 4"), "{message}");
     assert!(message.contains("make agent"), "{message}");
 }
 

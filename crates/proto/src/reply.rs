@@ -14,8 +14,8 @@ pub mod traffic;
 
 pub use figures::{GuestTimes, Run, ServeFinish};
 pub use operations::{
-    Clocks, Data, Empty, End, Exec, Hello, InterfaceState, Mark, Marks, Network, PathDelay,
-    Progress, Serve, SinkOpen, Spawn, TcpInformation,
+    Clocks, Data, Empty, End, Exec, HandOver, HandOverReading, Hello, InterfaceState, Mark, Marks,
+    Network, PathDelay, Progress, Serve, SinkOpen, Spawn, TcpInformation,
 };
 
 /// A word of the agent's or the kernel's: a constant where it is written, text where it is read.

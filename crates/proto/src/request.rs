@@ -75,6 +75,7 @@ pub enum Operation {
     SinkClose {},
     Send(Traffic),
     Counters(Counters),
+    HandOver(HandOver),
     Data(Data),
     HttpLoad(HttpLoad),
     Serve(Serve),
@@ -141,6 +142,14 @@ pub struct Data {
     pub evict: bool,
     /// Tell the disk below which blocks are free; only for a disk that is the guest's own.
     pub trim: bool,
+}
+
+/// `hand-over`: how fast CPUs hand a cache line to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandOver {
+    /// The CPUs of each reading, by their numbers in `/sys/devices/system/cpu`.
+    pub pairs: Vec<[u32; 2]>,
 }
 
 /// `terminal`: a process on a pseudo terminal.
@@ -258,8 +267,8 @@ mod tests {
 
     #[test]
     fn a_request_is_read() {
-        let request = Request::parse(br#"{"id": 7, "op": "hello", "protocol": 3}"#).unwrap();
-        assert_eq!(request, Request { id: 7, operation: Operation::Hello(Hello { protocol: 3 }) });
+        let request = Request::parse(br#"{"id": 7, "op": "hello", "protocol": 4}"#).unwrap();
+        assert_eq!(request, Request { id: 7, operation: Operation::Hello(Hello { protocol: 4 }) });
     }
 
     #[test]

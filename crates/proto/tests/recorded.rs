@@ -86,6 +86,7 @@ fn rewritten_reply(operation: &Operation, reply: &Value) -> Option<Value> {
         Operation::Progress(_) => rewritten::<reply::Progress>,
         Operation::End(_) => rewritten::<reply::End>,
         Operation::Marks(_) => rewritten::<reply::Marks>,
+        Operation::HandOver(_) => rewritten::<reply::HandOver>,
         Operation::PathDelay(_) => rewritten::<reply::PathDelay>,
         Operation::Traffic(_) | Operation::TrafficStop {} => rewritten::<traffic::Traffic>,
         Operation::SinkOpen(_) => rewritten::<reply::SinkOpen>,

@@ -98,6 +98,17 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "sched_setattr(2)")]
+    fn a_preferred_thread_has_the_shortest_slice() {
+        let slice_ns = thread::spawn(|| {
+            prefer_this_thread();
+            sys::time_slice_ns().unwrap()
+        });
+        // Kernels before 6.12 keep none.
+        assert!([0, 100_000].contains(&slice_ns.join().unwrap()));
+    }
+
+    #[test]
     fn the_kernels_line_is_read() {
         assert_eq!(niceness("/autogroup-101 nice -5\n"), Some(-5));
         assert_eq!(niceness(""), None);

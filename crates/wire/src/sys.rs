@@ -10,9 +10,11 @@ use libc::c_int;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use rustix::process::setpriority_process;
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
+/// The least that the kernel gives (`sched_setattr(2)`: 0.1 ms).
+const SHORTEST_SLICE_NS: u64 = 100_000;
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 pub(crate) const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 
@@ -177,9 +179,39 @@ pub(crate) fn pin_thread(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Raises the calling thread's priority as far as permitted, and sets its timer slack to 1 ns. What is not permitted is
-/// left unchanged.
+/// Raises the calling thread's priority as far as permitted, sets its timer slack to 1 ns, and asks for the shortest time
+/// slice, so that it runs as soon as it wakes (from Linux 6.12 on). What is not permitted is left unchanged.
 pub(crate) fn prefer_thread(niceness: c_int) {
     let _refused = setpriority_process(None, niceness);
     let _unknown = set_current_timer_slack(NonZeroU64::new(1));
+    let _unknown = set_time_slice(SHORTEST_SLICE_NS);
+}
+
+/// The calling thread's time slice, with its niceness unchanged.
+fn set_time_slice(slice_ns: u64) -> io::Result<()> {
+    let niceness = getpriority_process(None)?;
+    let attributes = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: libc::SCHED_OTHER as u32,
+        sched_flags: 0,
+        sched_nice: niceness,
+        sched_priority: 0,
+        sched_runtime: slice_ns,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    // SAFETY: `attributes` is valid for reads of the size that it states during the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    checked(result as c_int).map(drop)
+}
+
+/// The calling thread's time slice; 0 if its kernel has none of its own for it.
+#[cfg(test)]
+pub(crate) fn time_slice_ns() -> io::Result<u64> {
+    // SAFETY: all zero is a valid value of this structure of integers.
+    let mut attributes: libc::sched_attr = unsafe { zeroed() };
+    let size = size_of::<libc::sched_attr>() as u32;
+    // SAFETY: `attributes` is valid for writes of `size` bytes during the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    checked(result as c_int).map(|_| attributes.sched_runtime)
 }

@@ -25,6 +25,7 @@ from virtoll.stats.compared import Compared, PlatformFilter
 from virtoll.stats.intervals import Interval
 from virtoll.stats.ratios import Ratio, Ratios
 from virtoll.stats.readings import Cell
+from virtoll.stats.remaining import MOST_TIMES
 from virtoll.stats.sides import Sides
 
 SLOWDOWN: Final = "slowdown"
@@ -79,7 +80,8 @@ class Check:
     """A threshold and one platform's values: `low` to `high` hold together with all others; `unit` "x": a slowdown.
 
     None: nothing is known. `high` infinite: that end is open. `reason`: why it cannot be told. `margin`: how many times
-    better than the limit the estimate is; below 1 it is worse. `more_blocks`: how many would tell; None: not known.
+    better than the limit the estimate is; below 1 it is worse. `more_blocks`: how many would tell; None: not known, or
+    too many for a forecast by so few.
     """
 
     threshold: str
@@ -345,16 +347,18 @@ def inverse(interval: Interval | None) -> Interval | None:
 def _more_blocks(analysis: Analysis, threshold: Threshold, cell: Cell, family: int) -> int | None:
     """As in `meets`; of a slowdown by the run's own comparison and the size of its family.
 
-    None in a run of several hosts, where hosts would decide.
+    None in a run of several hosts, where hosts would decide, and of more than a forecast by so few can tell.
     """
-    if analysis.host_of:
-        return None
-    if threshold.figure is not None:
-        demand = BoundCheck(threshold.text, threshold.limit, cell.lower_is_better, cell)
-        return more_blocks_for(demand, family, analysis.level_after)
     compared = analysis.comparison(cell.platform, cell.task)
-    if compared is None:
+    if analysis.host_of or (threshold.figure is None and compared is None):
         return None
-    shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
-    size = analysis.family if cell.task.metric.primary else analysis.second_family
-    return more_blocks_for(BoundCheck(threshold.text, 1 / threshold.limit, False, shares), size, analysis.level_after)
+    gap = analysis.gap(cell.platform, cell.task)
+    demand = BoundCheck(threshold.text, threshold.limit, cell.lower_is_better, cell)
+    if threshold.figure is None and compared is not None:
+        shares = replace(cell, rounds={(block, 0): math.log(share) for block, share in compared.pairs}, untold="")
+        demand = BoundCheck(threshold.text, 1 / threshold.limit, False, shares)
+        family = analysis.family if cell.task.metric.primary else analysis.second_family
+    blocks = more_blocks_for(demand, family, analysis.level_after, gap)
+    if blocks is None or blocks > MOST_TIMES * analysis.blocks:
+        return None
+    return blocks

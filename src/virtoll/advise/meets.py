@@ -226,7 +226,8 @@ def finding(analysis: Analysis, ratios: Ratios, demand: BoundCheck, family: int)
         answer = margin.answer
     more_blocks = None
     if answer is Answer.OPEN and ratio.caveat is None and not analysis.host_of:
-        more_blocks = more_blocks_for(demand, family, analysis.level_after)
+        gap = analysis.gap(demand.cell.platform, demand.cell.task)
+        more_blocks = more_blocks_for(demand, family, analysis.level_after, gap)
     trials = sum(len(trials_of(analysis, cell)) for cell in demand.basis or (demand.cell,))
     return Finding(
         bound=demand.bound,
@@ -278,18 +279,21 @@ def _margin(demand: BoundCheck, ratio: Ratio, other: Ratio, value: float | None)
     return Margin(performance(value), least, most)
 
 
-def more_blocks_for(demand: BoundCheck, family: int, level_after: Callable[[int], float]) -> int | None:
+def more_blocks_for(
+    demand: BoundCheck, family: int, level_after: Callable[[int], float], gap: float = 0.0
+) -> int | None:
     """How many blocks more 80 % of runs would need to tell, were the estimate the truth; None: not known.
 
-    As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told.
-    `level_after`: the level after so many further blocks (`Analysis.level_after`).
+    As in `stats.remaining`: (t(1 - level / 2 family) + t(power)) times the standard error is what can be told, and
+    `gap`, by which two speeds of the host widen it. `level_after`: the level after so many further blocks
+    (`Analysis.level_after`).
     """
     from virtoll.stats.arrays import stdtrit
 
     logs = list(by_block(demand.cell.rounds).values())
     if len(logs) < 2 or demand.against is not None or demand.fit is not None or demand.cell.untold:
         return None
-    distance = abs(statistics.fmean(logs) - math.log(demand.limit))
+    distance = abs(statistics.fmean(logs) - math.log(demand.limit)) - gap
     spread = statistics.stdev(logs)
     for blocks in range(len(logs) + 1, MOST_BLOCKS + 1):
         level = level_after(blocks - len(logs))

@@ -57,8 +57,10 @@ def _names(settings: str | None, reset: bool) -> list[str]:
 
 def _roles(cpus: tuple[int, ...]) -> CpuRoles:
     """As a run of guests with one CPU pins them."""
+    from virtoll.host.cpu_topology import CpuTopology
     from virtoll.pipeline.pinning import choose_pinning
 
-    pinning = choose_pinning(1, tuple(cpu for cpu in cpus if cpu in os.sched_getaffinity(0)))
+    usable = tuple(cpu for cpu in cpus if cpu in os.sched_getaffinity(0))
+    pinning = choose_pinning(1, usable, CpuTopology.read(usable))
     generator = () if pinning.generator_cpu is None else (pinning.generator_cpu,)
     return CpuRoles(frozenset((*pinning.guest_cpus, *generator)), pinning.sink_cpu)

@@ -17,6 +17,7 @@ from virtoll.cli import complete
 from virtoll.cli.lab import check_lab, check_system, prepare_outside, require_lab
 from virtoll.cli.loading import load
 from virtoll.cli.output import Json, Verbose, new_console, print_json, say, say_progress, tell_on_stderr
+from virtoll.errors import UsageError
 
 if TYPE_CHECKING:
     from virtoll.cli.doctor import Diagnosis
@@ -42,31 +43,48 @@ def doctor(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --tune or --reset: show what would be done, and change nothing.")
     ] = False,
+    *,
+    noise: Annotated[
+        bool,
+        typer.Option("--noise", help="Read for 10 s whether the distance of this machine's CPUs changes."),
+    ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Say what works on this host, and how to mend the rest.
 
     It starts a guest of each platform; one that is named is tried alone. With --tune it makes the host quieter.
+    With --noise it only reads how far its CPUs are from each other.
 
     Exit code 0 when the bare host and a namespace can be compared, or when each platform that is named works; else 1,
     also when --reset could not put back everything.
     """
     del verbose
+    if noise and (names or tune or reset or dry_run):
+        raise UsageError("doctor: --noise stands alone; leave the platforms and the other options out")
     if tune or reset or dry_run:
         from virtoll.cli.doctor_tuning import change
 
         settings = ",".join(names) if names else None
         raise typer.Exit(change(settings, tune=tune, reset=reset, dry_run=dry_run, as_json=as_json))
     check_system()
+    if noise:
+        from virtoll.cli.doctor_noise import tell_noise
+
+        tell_noise(as_json=as_json)
+        return
+    sys.exit(_diagnose(tuple(names or ()), as_json=as_json))
+
+
+def _diagnose(asked_for: tuple[str, ...], *, as_json: bool) -> int:
+    """Look at the host, and try these platforms in a lab; the exit code."""
     from virtoll.cli.doctor import Diagnosis, chosen, host_checks, needs_kernel
 
-    asked_for = tuple(names or ())
     choices = chosen(asked_for)
     checks = tuple(host_checks())
     if any(check.blocks for check in checks):
         _show_diagnosis(Diagnosis(checks, (), (), asked_for), as_json)
-        raise typer.Exit(1)
+        return 1
     from virtoll.cli.doctor_hypervisors import hypervisor_checks, this_machine
     from virtoll.cli.doctor_unprivileged import asked
     from virtoll.host.tuning import for_the_lab
@@ -80,8 +98,7 @@ def doctor(
         if descriptor is not None:
             arguments += ["--unprivileged", str(descriptor)]
         descriptors = () if descriptor is None else (descriptor,)
-        code = run_in_lab([*arguments, "--", *asked_for], for_the_lab(), descriptors=descriptors)
-    sys.exit(code)
+        return run_in_lab([*arguments, "--", *asked_for], for_the_lab(), descriptors=descriptors)
 
 
 def _say_how_long(choices: Sequence[PlatformChoice], tell: Callable[[str], None]) -> None:

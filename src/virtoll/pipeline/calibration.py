@@ -12,9 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from virtoll.agent.client import Caller, TrafficAgents
+from virtoll.agent.hand_over import HandOverReader
 from virtoll.agent.links import bare_interfaces
 from virtoll.errors import GuestError
 from virtoll.experiment.model import Experiment, WorkloadChoice
@@ -27,7 +29,9 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.workloads.frame_cost import Meter
-from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send, unbalanced
+from virtoll.workloads.retakes import RequireCalm, retaken
+from virtoll.workloads.starvation import why_no_result
+from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send
 
 FLOOR_RATE_FRAMES_PER_SECOND = 10_000.0
 _CPU_RATE_FRAMES_PER_SECOND = 100_000.0
@@ -68,7 +72,7 @@ class Calibrator:
             reason: str | None = None
             try:
                 measured, metered = self._measure(shape)
-                reason = unbalanced([*measured, *metered])
+                reason = why_no_result([*measured, *metered])
                 points = tuple(measured)
                 cpu = tuple(metered) or None
                 self._done.update(shape.model_copy(update={"backend": point.backend}) for point in points)
@@ -91,10 +95,13 @@ class Calibrator:
         """As the agents answered: flat out and paced; and those for the CPU time, none where that is another host's."""
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         ends = TrafficAgents.of_one(peer)
-        points = [
-            send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
-            for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)
-        ]
+
+        def measure(rate: float | None, require_calm: RequireCalm) -> Point:
+            point = send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
+            require_calm(point)
+            return point
+
+        points = [retaken(partial(measure, rate)) for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)]
         if self.site.far:
             return points, []
         meter = Meter(ends, stream, shape, self.pinning.cpus, self._tag, CPU_POINT_NS)
@@ -122,7 +129,14 @@ class Calibrator:
         if shape.both_directions:
             ways += [(other, name, other_mac, mac) for name, other, mac, other_mac in pairs]
         lanes = tuple(Lane(name, mac, other_mac, *addresses) for name, _, mac, other_mac in ways)
-        return TrafficStream(lanes, tuple(way[1] for way in ways), self.pinning.generator_cpu, self.pinning.sink_cpu)
+        arrives_at, pinning = tuple(way[1] for way in ways), self.pinning
+        return TrafficStream(lanes, arrives_at, pinning.generator_cpu, pinning.sink_cpu, hand_overs=self._hand_overs())
+
+    def _hand_overs(self) -> HandOverReader | None:
+        """Of the CPUs that its frames go by; none where those are another host's."""
+        if self.site.counters is None or self.site.far is not None:
+            return None
+        return HandOverReader(self.site.counters, self.pinning.in_order())
 
     def _inside(self, shape: FrameParameters) -> tuple[Caller, TrafficStream]:
         """As many pairs as there are sources, made at first use and kept: they end with the peer's namespace."""

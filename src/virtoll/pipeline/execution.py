@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from virtoll.agent.hand_over import HandOverAround, hand_over_around
 from virtoll.errors import AgentError, GuestCannot, GuestError, NeighbourFailed, UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice
 from virtoll.experiment.plan import Plan, Trial
@@ -259,6 +260,7 @@ class _Attempt:
     outcome: Measurement = field(default_factory=Measurement)
     loaded: Loaded = field(default_factory=Loaded)
     host_cpu: CpuAround | None = None
+    hand_over: HandOverAround = field(default_factory=HandOverAround)
 
     def skip(self, reason: str) -> None:
         """Nothing was measured."""
@@ -285,6 +287,7 @@ class _Attempt:
             ended_realtime_ns=time.time_ns(),
             evidence=self.evidence,
             overhead=self.session.overhead.cost_since(self.overhead, counters=self.trial.platform.counters),
+            hand_over=self.hand_over.span,
         )
 
 
@@ -341,7 +344,11 @@ def _measure_guests(attempt: _Attempt, fleet: Fleet, neighbours: Neighbours, rep
                 bench = replace(bench, cpus=())  # a load takes the idle time that CPU time is told from
             around = attempt.host_cpu
             counted = live.timekeeper.also(around.measuring) if around else contextlib.nullcontext()
-            with neighbours.loaded(neighbour_guests, trial.condition) as attempt.loaded, counted:
+            with (
+                hand_over_around(bench.hand_overs) as attempt.hand_over,
+                neighbours.loaded(neighbour_guests, trial.condition) as attempt.loaded,
+                counted,
+            ):
                 attempt.outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
         except AgentError as error:
             if error.kind != "unsupported":
@@ -368,6 +375,7 @@ def _measure_at_once(trial: Trial, point: ScalePoint, fleet: Fleet, session: Run
         else:
             attempt.boot = guests[0].boot
             outcome = scale.measure_at_once(trial, point, guests, session)
+            attempt.hand_over.span = outcome.hand_over
             session.overhead.join()
             attempt.doubt(outcome.problem)
     except AgentError as error:  # the guests are well, and go on with other trials

@@ -226,6 +226,10 @@ class Fleet:
         """Why ``guest`` gave None, in one sentence."""
         return self._absent.get(label, "its guest could not be started")
 
+    def has_refused(self, label: str, workload: WorkloadChoice) -> bool:
+        """Whether a guest of the platform answered this workload with an error in this block."""
+        return self._refusals[label, workload] > 0
+
     def refuses(self, label: str, workload: WorkloadChoice) -> str | None:
         """Why this workload is not tried again with the platform in this block, in one sentence; None if it is."""
         count = self._refusals[label, workload]

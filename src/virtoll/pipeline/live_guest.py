@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from virtoll.agent.client import TrafficAgents
+from virtoll.agent.hand_over import HandOverReader
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper
@@ -137,10 +138,23 @@ class LiveGuest:
             cpus=pinning.cpus if self.site.far is None else (),
             receives_apart=self.receives_apart,
             vcpus=self.place.vcpus,
+            hand_overs=self.hand_overs(pinning, [bench.hand_overs for bench in co_located]),
         )
         if self.site.programs is not None and self.site.programs_volume is not None:
             bench = replace(bench, peer_files=DataKeeper(self.site.programs, self.site.programs_volume))
         return bench if self.data is None else replace(bench, data_state=self.data.state)
+
+    def hand_overs(self, pinning: Pinning, co_located: Sequence[HandOverReader | None] = ()) -> HandOverReader | None:
+        """Reads the CPUs of a trial of it: generator's, guests' and sink's, as far as they are on its host.
+
+        ``co_located``: the same of the guests that are measured together with it.
+        """
+        if self.site.counters is None:
+            return None
+        here = self.site.host.local is not None and self.site.far is None
+        cpus = pinning.in_order(self.place.cpus) if here else self.place.cpus
+        others = [cpu for reader in co_located if reader is not None for cpu in reader.cpus]
+        return HandOverReader(self.site.counters, tuple(dict.fromkeys((*cpus, *others))))
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ def build(
         host=dict(describe_host({"libc6", *(package for kind in PLATFORMS.values() for package in kind.packages)})),
         image=_images(experiment, site, smallest),
         agent=_agent(site),
-        pinning=asdict(pinning),
+        pinning=pinning.record(),
         testbed=experiment.testbed.model_dump(mode="json") if experiment.testbed else None,
         nested=None if site.is_model else nested_hosts(experiment),
         against=against,

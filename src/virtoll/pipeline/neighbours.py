@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from virtoll.agent.client import TrafficAgents
@@ -44,6 +45,8 @@ from virtoll.workloads.loads import (
     not_sent_through,
 )
 from virtoll.workloads.programs import GUEST_ENVIRONMENT, GUEST_HOME, last_line
+from virtoll.workloads.retakes import RequireCalm, retaken
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.sweep import SweepParameters, source_rate, sweep
 from virtoll.workloads.traffic import send
 
@@ -141,11 +144,16 @@ class Neighbours:
             self.progress.message(f"what {live.boot} forwards at most")
             stream = stream_through(bench, MAXIMUM_SWEEP)
 
-            def point(rate: float | None) -> Point:
-                return send(bench.peer, stream, MAXIMUM_SWEEP, bench.next_tag(), MAXIMUM_SWEEP.point_ns, rate)
+            def measure(rate: float | None, require_calm: RequireCalm) -> Point:
+                point = send(bench.peer, stream, MAXIMUM_SWEEP, bench.next_tag(), MAXIMUM_SWEEP.point_ns, rate)
+                require_calm(point)
+                return point
 
             with running((live,)):
-                points = sweep(MAXIMUM_SWEEP, point)
+                points = sweep(MAXIMUM_SWEEP, lambda rate: retaken(partial(measure, rate)))
+            problem = why_no_result(points)
+            if problem is not None:
+                raise GuestError(f"what it forwards at most is unknown: {problem}")
             most = max(map(source_rate, points))
             if most <= 0:
                 raise GuestError("it forwards no frames beside an idle guest")

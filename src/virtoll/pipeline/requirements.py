@@ -20,7 +20,7 @@ from virtoll.experiment.topology import Testbed
 from virtoll.host.guest_usage import available_bytes
 from virtoll.lab.data import IN_MEMORY, file_system_of
 from virtoll.lab.disks import DISKS
-from virtoll.pipeline.pinning import cpus_at_once, pinning_for
+from virtoll.pipeline.pinning import Pinning, cpus_at_once, pinning_for
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.platforms.attachment import AttachedMachine
 from virtoll.platforms.base import Platform
@@ -223,12 +223,24 @@ def _why_no_neighbours(trial: Trial, experiment: Experiment) -> str | None:
             "set 'affinity: shared', or 'guest.vcpus' lower"
         )
     workload = workload_of(trial.workload)
+    if workload.loads_peer and condition.load in TRAFFIC_LOADS and _shares_generator(trial, pinning):
+        return (
+            f"{workload.name} needs a CPU for its generator alone, and the traffic of the load {condition.load} would "
+            "be sent from the same CPU; use a host with more CPUs"
+        )
     if condition.affinity == "apart" and workload.loads_peer and pinning.takes_generator(cpus):
         return (
             f"{workload.name} needs the CPU of generator and sink, and the host has no other for guests beside it "
             "('affinity: apart'); use a host with more CPUs"
         )
     return None
+
+
+def _shares_generator(trial: Trial, pinning: Pinning) -> bool:
+    """Whether traffic to neighbours is sent from the CPU of the trial's own generator; a model's needs no CPU."""
+    if not EVERY_PLATFORM[trial.platform.platform].needs_lab or pinning.generator_cpu is None:
+        return False
+    return pinning.of_load().generator == pinning.generator_cpu
 
 
 def _why_no_memory_for_neighbours(trial: Trial, condition: Condition, experiment: Experiment) -> str | None:

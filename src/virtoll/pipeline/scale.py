@@ -17,6 +17,7 @@ from typing import Final
 
 from virtoll import units
 from virtoll.agent import turns
+from virtoll.agent.hand_over import hand_over_around
 from virtoll.agent.timekeeper import PAUSE_NS
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.plan import Trial
@@ -24,6 +25,7 @@ from virtoll.lab import interrupts
 from virtoll.pipeline.live_guest import LiveGuest, named, running
 from virtoll.pipeline.session import RunSession
 from virtoll.pipeline.threads import at_once
+from virtoll.runfolder.hand_over import HandOverSpan
 from virtoll.runfolder.records import GuestRun, duration_ns, start_skew_ns
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.workloads import workload_of
@@ -98,10 +100,14 @@ class BarrierGroup:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What all guests did; ``problem``: why it cannot be believed, or None."""
+    """What all guests did; ``problem``: why it cannot be believed, or None.
+
+    ``hand_over``: how far apart their CPUs were before and after; None: not read.
+    """
 
     members: tuple[GuestRun, ...] = ()
     problem: str | None = None
+    hand_over: HandOverSpan | None = None
 
 
 @dataclass
@@ -121,14 +127,16 @@ def measure_at_once(trial: Trial, point: ScalePoint, guests: Sequence[LiveGuest]
     """
     barrier = Barrier(len(guests))
     members = [_Member(live, BarrierGroup(barrier, len(guests), number)) for number, live in enumerate(guests)]
-    with running(guests, point.guest):
+    readers = [live.hand_overs(session.pinning) for live in guests[1:]]
+    reader = guests[0].hand_overs(session.pinning, readers)
+    with running(guests, point.guest), hand_over_around(reader) as around:
         at_once([partial(_measure, trial, member, session) for member in members])
         for number, member in enumerate(members, start=1):
             if member.error is not None and not isinstance(member.error, GuestLost):
                 with named(point.guest(number), number):
                     raise member.error
     runs = tuple(member.run for member in members if member.run is not None)
-    return Outcome(runs, _problem(point, guests, runs))
+    return Outcome(runs, _problem(point, guests, runs), around.span)
 
 
 def _measure(trial: Trial, member: _Member, session: RunSession) -> None:

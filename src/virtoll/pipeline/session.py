@@ -160,7 +160,7 @@ def open_run_session(
         sites = Sites(site, lab, network, testbed, stack)
         session = RunSession(site, pinning, itertools.count(1), commands, sites, overhead=overhead)
         if neighbour_traffic:
-            session.load_cpus = pinning.of_load(pinning.of_neighbour("apart", len(pinning.guest_cpus)) or ())
+            session.load_cpus = pinning.of_load()
             session.load_peer = stack.enter_context(load_peer(lab, made, network))
         yield session
 

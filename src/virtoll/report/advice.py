@@ -31,6 +31,7 @@ from virtoll.report import words
 from virtoll.report.rows import UNKNOWN, Shown, TableRow, grouped
 from virtoll.runfolder.yaml_file import dump_yaml
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.remaining import MOST_TIMES
 from virtoll.system.printable import printable
 
 _NOTHING, _MANY = 0.01, 100  # times what is needed: beyond, it is said to be less or more than that
@@ -232,7 +233,7 @@ def _evidence(finding: Finding, caveat: str | None) -> str:
     more = [finding.note, *((fit, finding.reason) if finding.value is not None else (finding.reason, fit))]
     if finding.caveat and finding.caveat != caveat:
         more.append(finding.caveat)
-    if finding.more_blocks is not None:
+    if finding.more_blocks is not None and finding.more_blocks <= MOST_TIMES * finding.blocks:
         more.append(f"{words.counted(finding.more_blocks, 'block')} more would decide it, were the estimate the truth")
     return words.with_semicolons(text, *more)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.campaign_lines import campaign_lines
-from virtoll.report.headline import control_line, headline_tasks, order_line
+from virtoll.report.headline import control_line, headline_tasks, order_line, resemblance_line
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
@@ -19,6 +19,7 @@ from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules
 
 _NAMED = 4  # comparisons that more blocks would decide
+_REMEDY = "virtoll doctor --noise"
 PLACES = "A place such as 2 to 4: the intervals of these meet, so that their order is not known."
 
 
@@ -138,6 +139,8 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
         )
     elif analysis.blocks == 1:
         sentences.append("Only one block was measured: there are ratios, but no intervals and so no verdicts.")
+    if resemblance_line(analysis):
+        sentences.append(resemblance_line(analysis))
     if order_line(analysis):
         sentences.append(f"{order_line(analysis)} Randomised blocks keep both apart.")
     return tuple(sentences)
@@ -186,46 +189,60 @@ def _is_of_one_block(comparison: Comparison) -> bool:
 def not_known(analysis: Analysis) -> tuple[Remaining, ...]:
     """What of the primary comparisons is not known, and how many blocks more would tell, fewest first."""
     rules = Rules(analysis.margin, analysis.level, analysis.level, host_of=analysis.host_of)
-    unsteady = {state.task for state in analysis.two_states}
-    every = remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
-    return tuple(undecided for undecided in every if undecided.comparison.task not in unsteady)
+    return remaining(analysis.comparisons, analysis.control, rules, analysis.level_after)
 
 
 def cost_to_know_line(analysis: Analysis) -> str:
-    """How many blocks and minutes more would decide what is not known; empty where nothing is, or nothing can tell.
+    """How many blocks and minutes more would decide what is not known; empty where nothing is.
 
-    Of tasks that the host ran in two states `headline.states_line` says what there is to say.
+    A forecast far beyond the run's own blocks is no advice.
     """
     left = not_known(analysis)
     if not left:
         return ""
     seconds = None if analysis.host_of else block_seconds(analysis.data.every_trial, analysis.data.fitness)
     unit = "host" if analysis.host_of else "block"
-    can = [undecided for undecided in left if undecided.blocks is not None]
-    rest = _never(len(left) - len(can), unit)
+    near = [undecided for undecided in left if undecided.near]
+    rest = _far(left, unit)
     lead = f"{len(left)} comparisons are not known."
     if len(left) == 1:
         lead = f"1 comparison is not known: {_named(left[0])}."
-    if not can:
+    if not near:
         return lead + rest
-    most, what = can[-1].blocks or 0, _decided(len(can), len(left))
+    most, what = near[-1].blocks or 0, _decided(len(near), len(left))
     lead = f"{lead} By this run's noise, {_more(most, seconds, unit)} would decide {what}"
     if analysis.extendable:
         rest += f" To measure them: virtoll extend {analysis.data.manifest.run} --blocks +{most}."
-    if len(can) == 1:
+    if len(near) == 1:
         return f"{lead}.{rest}"
     examples = ", ".join(
-        f"{_named(undecided)} after {_more(undecided.blocks or 0, seconds, unit)}" for undecided in can[:_NAMED]
+        f"{_named(undecided)} after {_more(undecided.blocks or 0, seconds, unit)}" for undecided in near[:_NAMED]
     )
-    others = len(can) - _NAMED
+    others = len(near) - _NAMED
     return f"{lead}; {'first ' if others > 0 else ''}{examples}.{rest}"
 
 
-def _never(number: int, unit: str) -> str:
-    if not number:
-        return ""
-    verb, them = ("lies", "it") if number == 1 else ("lie", "them")
-    return f" {number} {verb} so near to the margin that {MOST_BLOCKS} {unit}s would not decide {them}."
+def _far(left: Sequence[Remaining], unit: str) -> str:
+    """What no number of blocks would decide that is advice, and why, in a sentence for each reason."""
+    endless = [undecided for undecided in left if undecided.blocks is None]
+    widened = sum(undecided.comparison.gap > 1 for undecided in endless)
+    far = sum(undecided.blocks is not None and not undecided.near for undecided in left)
+    reasons = (
+        (far, "needs", "need", f"more than twice as many {unit}s as this run has: less noise helps more ({_REMEDY})"),
+        (widened, "is", "are", f"left open by the host's two speeds, which no {unit} cures"),
+        (
+            len(endless) - widened,
+            "lies",
+            "lie",
+            f"so near to the margin that not even {MOST_BLOCKS} {unit}s would decide",
+        ),
+    )
+    text = ""
+    for number, singular, plural, what in reasons:
+        if number:
+            subject = "It" if len(left) == 1 else str(number)
+            text += f" {subject} {singular if number == 1 else plural} {what}."
+    return text
 
 
 def _decided(number: int, of: int) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.table import Table, count, family_of, number, of_comparison, of_interval, of_task, shared, text
+from virtoll.report.table import Table, count, family_of, joint_interval, number, of_comparison, of_task, shared, text
 from virtoll.stats.between_runs import Between, Sample
 from virtoll.stats.compare import Comparison, Pair
 
@@ -59,12 +59,7 @@ COMPARED: Final = Table[BothRuns](
             lambda row: row.comparison.share,
         ),
         *of_comparison("low high", _comparison),
-        *of_interval(
-            ("joint_low", "joint_high"),
-            "share",
-            "the low end of the interval that holds together with all others of the family",
-            lambda row: row.comparison.simultaneous,
-        ),
+        *joint_interval(_comparison),
         *of_comparison("times_slower p_value p_adjusted", _comparison),
         shared("family", lambda row: family_of(row.comparison)),
         *of_comparison("verdict at_least margin smallest_detectable_factor reason caveat", _comparison),

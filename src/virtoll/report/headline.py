@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.cpu_distance import distances_line
 from virtoll.report.rows import grouped
 from virtoll.runfolder.records import MetricRecord
 from virtoll.stats.analysis import Analysis
@@ -16,6 +17,7 @@ from virtoll.stats.cautions import Caution
 from virtoll.stats.caveats import hosts_of
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.fitness import FitnessLevel
+from virtoll.stats.states import TwoStates
 from virtoll.stats.values import Task, title_of
 
 CAVEAT_SIGN = "†"
@@ -51,6 +53,18 @@ def order_line(analysis: Analysis) -> str:
     )
 
 
+def resemblance_line(analysis: Analysis) -> str:
+    """That blocks resemble their neighbours, and what that does to verdicts; empty where it is not found."""
+    tested = analysis.resemblance
+    if tested is None or not tested.is_found:
+        return ""
+    return (
+        f"Less sure than it looks: neighbouring blocks resemble each other (correlation {tested.correlation:.2f}, "
+        f"p = {tested.p_value:.2g}), so that the {tested.blocks} blocks are not independent. More blocks do not cure "
+        "it; a run on another day tells more."
+    )
+
+
 def _guests(analysis: Analysis) -> str:
     """In how many guests each platform ran."""
     anew = analysis.data.manifest.experiment.get("boot") == "each-workload"
@@ -58,14 +72,14 @@ def _guests(analysis: Analysis) -> str:
 
 
 def control_line(analysis: Analysis) -> str:
-    """The host against itself (the A/A control): how far it was from itself in what verdicts of platforms are about,
-    the primary metrics, and what a difference there means.
+    """The host against itself (the A/A control): the interval of all that verdicts of platforms are about together, the
+    primary metrics, and what a difference there means.
     """
     control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
-    shares = words.shares(comparison for comparison in analysis.control if comparison.task.metric.primary)
-    if control is None or not shares:
+    together = words.control_ends(comparison for comparison in analysis.control if comparison.task.metric.primary)
+    if control is None or together is None:
         return "There is no A/A control: the host was not compared with itself."
-    line = f"The host against itself ({control} against {baseline}): {_shares(shares)}."
+    line = f"The host against itself ({control} against {baseline}), all workloads together: {words.apart(*together)}."
     if not analysis.alarms:
         return line
     alarms = ", ".join(map(words.task_verdict, analysis.alarms))
@@ -86,7 +100,7 @@ def detectable_line(analysis: Analysis) -> str:
     limits = "; ".join(f"{family} platforms {_limits(by_resource)}" for family, by_resource in by_family.items())
     return (
         f"What this run can detect, as a factor (in four of five such runs): {limits}. "
-        "Smaller differences are found less often. Not known does not mean no difference: more blocks would decide."
+        "Smaller differences are found less often. Not known does not mean no difference."
     )
 
 
@@ -162,7 +176,7 @@ def overhead_line(analysis: Analysis) -> str:
         return ""
     agents = "" if use.agents_share is None else f", its agents {units.percent(use.agents_share)}"
     line = (
-        f"OverheadMeter: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
+        f"Overhead: while a guest was measured, the controller used {units.percent(use.share)} of a CPU (at most "
         f"{units.percent(use.largest_share)}){agents}; a trial took {units.nanoseconds(use.besides_ns)} longer "
         f"than what it measured (at most {units.nanoseconds(use.largest_besides_ns)})."
     )
@@ -179,19 +193,39 @@ def overhead_line(analysis: Analysis) -> str:
 
 
 def states_line(analysis: Analysis) -> str:
-    """The tasks that the host ran in two states, furthest apart first, and what follows; empty where there are none.
+    """The tasks that the host ran at two speeds or disturbed, furthest apart first, and what follows; empty where there
+    are none.
 
     Of many some are named: the methods have all.
     """
-    if not analysis.two_states:
-        return ""
-    states = [
+    sentences = []
+    steady = [state for state in analysis.two_states if not state.disturbed]
+    disturbed = [state for state in analysis.two_states if state.disturbed]
+    if steady:
+        widened = f"Intervals there hold for either speed{_same_speeds(steady)}."
+        sentences.append(f"The host itself has two speeds in {_states(steady)}. {widened}")
+    if disturbed:
+        sentences.append(f"The host was disturbed in {_states(disturbed)}.")
+    return " ".join(sentences)
+
+
+def _states(states: Sequence[TwoStates]) -> str:
+    named = [
         f"{state.task.label} ({words.share(state.share_slow)} of its trials are about "
         f"{words.slowdown(state.factor)} slower)"
-        for state in sorted(analysis.two_states, key=lambda state: -state.factor)
+        for state in sorted(states, key=lambda state: -state.factor)
     ]
-    tasks = words.first_of(states, _STATES_NAMED, last=", and")
-    return f"The host itself has two speeds in {tasks}. No difference of less than a factor of two is reported there."
+    return words.first_of(named, _STATES_NAMED, last=", and")
+
+
+def _same_speeds(states: Sequence[TwoStates]) -> str:
+    """Which platforms are compared as they are, because their own trials show the same speeds."""
+    same: set[str] = set()
+    for state in states:
+        same |= state.same
+    if not same:
+        return ""
+    return f"; {', '.join(sorted(same))} had the same speeds and are compared as they are"
 
 
 def bound_line(analysis: Analysis) -> str:
@@ -233,10 +267,11 @@ def host_words(analysis: Analysis) -> str:
 
 
 def host_line(analysis: Analysis) -> str:
-    """The host's fitness with its reasons."""
+    """The host's fitness with its reasons, and how far its CPUs are from each other."""
     reasons = "; ".join(analysis.fitness.reasons)
     tail = f": {reasons}." if reasons else "."
-    return f"Host: {analysis.fitness.level}{tail}"
+    distances = distances_line(analysis.cpu_distances, analysis.data.manifest.pinning)
+    return f"Host: {analysis.fitness.level}{tail} {distances}".rstrip()
 
 
 def left_out(analysis: Analysis) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from virtoll import units
 from virtoll.report import words
+from virtoll.report.headline import resemblance_line
 from virtoll.report.markup import latex_text, markdown_text
 from virtoll.report.methods_setting import (
     guests_sentences,
@@ -198,7 +199,7 @@ def _tests(analysis: Analysis, families: Sequence[str]) -> Iterator[str]:
         yield "A host counted once in each comparison, with the mean over its blocks."
     level = words.amount(analysis.level)
     yield from listed(f"Holm's correction at {level} was over these families of comparisons:", families)
-    yield "Bounds (at least) are simultaneous over a family (Bonferroni)."
+    yield "Bounds (at least) are simultaneous over a family (Bonferroni), and end at 1 where Holm proves the side."
     margin = words.amount(analysis.margin)
     yield f"Alike means that two one-sided tests (Schuirmann 1987) leave no larger difference; the margin was {margin}."
     yield "What is neither is called not known, which does not mean that there is no difference."
@@ -217,8 +218,12 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
         yield from listed(f"Of {platform} not equal to the baseline's, although they should be:", names)
     bound = dict.fromkeys(key[0] for key, headroom in analysis.headrooms.items() if headroom.generator_bound)
     yield from listed(f"{Caution.GENERATOR_BOUND.title.capitalize()}, and so lower limits, were rates of", list(bound))
-    unsteady = [state.task.label for state in analysis.two_states]
-    yield from listed("The host had two states, between which its values fell, in", unsteady)
+    unsteady = [state.task.label for state in analysis.two_states if not state.disturbed]
+    yield from listed("The host had two speeds, for either of which intervals hold, in", unsteady)
+    disturbed = [state.task.label for state in analysis.two_states if state.disturbed]
+    yield from listed("Disturbed was the host in", disturbed)
+    if resemblance_line(analysis):
+        yield resemblance_line(analysis)
     if analysis.in_paper_order:
         yield "What changed on the host while the platforms ran one after the other is in these ratios."
     mismatches = ((platform, text.replace(": ", " ")) for platform, text in analysis.equivalence.mismatches)
@@ -249,14 +254,14 @@ def _texts_by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def _control(analysis: Analysis) -> Iterator[str]:
     manifest = analysis.data.manifest
     control = (*analysis.control, *analysis.at_once.control)
-    shares = words.shares(control)
+    together = words.control_ends(control)
     if manifest.baseline is None:
         return
-    if manifest.control is None or not shares:
+    if manifest.control is None or together is None:
         yield "The host was not compared with itself (A/A)."
         return
-    between = words.between(min(shares), max(shares))
-    yield f"As a control the host was compared with itself (A/A, {manifest.control}), and reached {between}."
+    between = words.between(*together)
+    yield f"As a control the host was compared with itself (A/A, {manifest.control}): {between}, all of it together."
     different = [comparison.task.label for comparison in control if comparison.verdict in DIFFERENT]
     yield from listed("There it differed from itself in", different)
 

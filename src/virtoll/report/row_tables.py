@@ -102,8 +102,9 @@ def _with_open_ends(table: Table[Any]) -> Table[Any]:
     columns: list[Column[Any]] = []
     for column in table.columns:
         columns.append(column)
-        if column.name in {"low", "high"}:
-            columns.append(shared(f"{column.name}_open", column.value))
+        end = column.name.removeprefix("joint_")
+        if end in {"low", "high"}:
+            columns.append(replace(shared(f"{end}_open", column.value), name=f"{column.name}_open"))
     return replace(table, columns=tuple(columns))
 
 

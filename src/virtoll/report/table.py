@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from virtoll.report.csv_table import CsvTable, times_slower
 from virtoll.report.report_input import ReportInput
+from virtoll.runfolder.hand_over import HandOverSpan
 from virtoll.stats.compare import Comparison
 from virtoll.stats.intervals import Estimate, Interval
 from virtoll.stats.values import Task
@@ -231,6 +232,25 @@ def of_comparison(names: str, comparison: Callable[[Row], Comparison | None]) ->
     return tuple(map(column, names.split()))
 
 
+def of_hand_over(span: Callable[[Row], HandOverSpan | None]) -> tuple[Column[Row], ...]:
+    """How far apart the CPUs were before and after each row; empty if that was not read."""
+    return (
+        shared("hand_over_before_ns", lambda row: (around := span(row)) and around.before_ns),
+        shared("hand_over_after_ns", lambda row: (around := span(row)) and around.after_ns),
+    )
+
+
+def joint_interval(comparison: Callable[[Row], Comparison | None]) -> tuple[Column[Row], ...]:
+    """Two columns of the interval of each row's share that holds together with all others of its family."""
+
+    def interval(row: Row) -> Interval | None:
+        compared = comparison(row)
+        return None if compared is None else compared.simultaneous
+
+    meaning = "the low end of the interval that holds together with all others of the family"
+    return of_interval(("joint_low", "joint_high"), "share", meaning, interval)
+
+
 def family_of(comparison: Comparison, *, control: bool = False) -> str:
     """With which comparisons one is corrected; `control`: it is the A/A control's."""
     if control:
@@ -292,6 +312,8 @@ SHARED: Final[Mapping[str, tuple[str, str]]] = {
     "sources": (_COUNT, "traffic sources that send at once"),
     "point": (_COUNT, "the point's place in its sweep, from 0"),
     "flat_out": (_ANSWER, "whether the generator sent as fast as it can"),
+    "hand_over_before_ns": ("ns", "a cache line's round trip between its CPUs just before it; empty: not read"),
+    "hand_over_after_ns": ("ns", "the same just after it"),
     "blocks": (_COUNT, "blocks that gave a value"),
     "trials": (_COUNT, "trials that gave a value"),
     "pairs": (_COUNT, "blocks with a value of both, which the comparison rests on"),

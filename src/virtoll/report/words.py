@@ -86,8 +86,8 @@ def difference(group: Sequence[Comparison]) -> VerdictWords:
         bound = _times(least, up=False)
         narrow, short_bound = f"{_narrow(size)}× {direction}", f"{bound}×"
         head = f"{size} times {direction}"
-    if bound in ("0 %", "1", "1.0"):  # the test leaves no doubt that there is a difference, and none is too small
-        return VerdictWords(head, "at least a little", narrow, "")
+    if bound in ("0 %", "1", "1.0"):  # the test leaves no doubt that there is a difference, and no size of it is sure
+        return VerdictWords(head, "", narrow, "")
     return VerdictWords(head, f"at least {bound}", narrow, f"≥{short_bound}")
 
 
@@ -120,7 +120,11 @@ def _known(comparison: Comparison) -> str:
 
 
 def apart(low: float, high: float, either: tuple[str, str] = ("slower", "faster")) -> str:
-    """From one share to another, as factors that are rounded outward: '1.5 times slower to 14 % faster'."""
+    """From one share to another, as factors that are rounded outward: '1.5 times slower to 14 % faster', 'anything'."""
+    if low < 1 / _MOST_SHOWN and high > _MOST_SHOWN:
+        return "anything"
+    if low <= 0:
+        return f"at most {_factor(high, either, up=high > 1)}"
     wide = 100 * (high / max(low, 1e-300) - 1) >= _WIDE_PERCENT
     ends = (_factor(low, either, up=low < 1, whole=wide), _factor(high, either, up=high > 1, whole=wide))
     return " to ".join(dict.fromkeys(ends))
@@ -260,13 +264,26 @@ def _narrow(text: str) -> str:
     return text.replace(" to ", "–").replace(" %", "%").replace(" times", "×")
 
 
+def control_ends(control: Iterable[Comparison]) -> tuple[float, float] | None:
+    """The interval that holds all shares of an A/A control together; of one block its shares. None without any."""
+    limits: list[float] = []
+    for comparison in control:
+        if comparison.simultaneous is not None:
+            limits += (comparison.simultaneous.low, comparison.simultaneous.high)
+        elif comparison.share is not None:
+            limits.append(comparison.share)
+    if not limits:
+        return None
+    return min(limits), max(limits)
+
+
 def control_line(control: Sequence[Comparison], subject: str, doubt: str) -> str:
-    """An A/A control: the shares that `subject` reached, after a `doubt` where one differs; empty without any."""
+    """An A/A control: between which shares `subject` is, after a `doubt` where one differs; empty without any."""
     measured = [comparison for comparison in control if comparison.caveat is None]
-    reached = shares(measured)
-    if not reached:
+    together = control_ends(measured)
+    if together is None:
         return ""
-    line = f"{subject}: {between(min(reached), max(reached))}."
+    line = f"{subject}: {between(*together)}, all of them together."
     alarms = [comparison for comparison in measured if comparison.verdict in DIFFERENT]
     if not alarms:
         return line

@@ -16,6 +16,7 @@ from virtoll.runfolder.campaign_records import HostRecord, MergedRecord, Moment,
 from virtoll.runfolder.conditions import Condition, NeighbourRecord
 from virtoll.runfolder.facts import Facts
 from virtoll.runfolder.guest_records import AgentClock, Forwarding, HostCpu, HostProcess, LimitsSeen
+from virtoll.runfolder.hand_over import HandOverSpan
 from virtoll.runfolder.overhead_records import Overhead
 from virtoll.runfolder.parameters import shared
 from virtoll.runfolder.record import Record
@@ -234,16 +235,16 @@ def start_skew_ns(clocks: Sequence[Clock | None]) -> int | None:
 
 
 class SizingRun(Record):
-    """One run of the host, of so many repeats of a workload's job."""
+    """One run of so many repeats of a workload's job."""
 
     repeats: int
     clock: Clock
 
 
 class SizingRecord(Record):
-    """How often a workload's job runs between its marks in this run, and the host's runs that say so, in order.
+    """How often a workload's job runs between its marks on a platform, and the runs that say so, in order.
 
-    `reason`: why the host could not run it, and `repeats` is 1.
+    `reason`: why it could not run; then `repeats` is 1 for the host, and the host's for every other platform.
     """
 
     workload: str
@@ -285,7 +286,7 @@ class TrialRecord(Record):
     of a frame; None where that was not measured. `overhead`: what the instrument itself used; None: not read.
     `condition`: what its neighbours were to do, None if it ran alone; `neighbours`: what each of them did. `scale`: how
     many guests did the same at once, None for one; `members`: what each of them did, and then clock, result and check
-    of the trial are None.
+    of the trial are None. `hand_over`: how far apart its CPUs were just before and after it; None: not read.
     """
 
     trial: int
@@ -316,6 +317,7 @@ class TrialRecord(Record):
     neighbours: tuple[NeighbourRecord, ...] = ()
     scale: ScalePoint | None = None
     members: tuple[GuestRun, ...] = ()
+    hand_over: HandOverSpan | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "parameters", shared(self.parameters))

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from virtoll.runfolder.campaign_records import Moment
+from virtoll.runfolder.hand_over import HandOverSpan
 from virtoll.runfolder.parameters import shared
 from virtoll.runfolder.record import Record
 
@@ -307,13 +308,26 @@ class TrafficReply(SendReply, kw_only=True):
     sink: Sink
 
 
+class Discarded(Record):
+    """A measurement of a point that was disturbed, so that it was made again.
+
+    `cpu_share`: the share of its time for which generator and sink had their CPUs. `moved`: whether the CPUs of a
+    frame's way were at another distance after it than before. None: not known.
+    """
+
+    cpu_share: float | None
+    moved: bool | None
+
+
 class Point(TrafficReply, kw_only=True):
     """One point of a rate sweep, as the agent replied to it; an intended rate of None is flat out.
 
     `hops`: in the order of the path. `wake_ns`: a paced sender woke so often, sent what was due and slept; None: each
     frame at its own time. `shared_link`: the sources are guests of their own, whose frames arrive over one link.
     `shared_cpus`: such guests have no CPUs of their own. `generator_clocks`: of several hosts that send; None: there is
-    one. `guests_cpu`: of several guests that send, each by its own clock.
+    one. `guests_cpu`: of several guests that send, each by its own clock. `hand_over`: how far apart the CPUs of
+    generator, guest and sink were just before and after; None: not read. `discarded`: the earlier measurements of
+    this point that were disturbed.
     """
 
     intended_rate_frames_per_second: float | None
@@ -325,6 +339,8 @@ class Point(TrafficReply, kw_only=True):
     shared_cpus: bool = False
     generator_clocks: tuple[GeneratorClock, ...] | None = None
     guests_cpu: tuple[Cpu, ...] | None = None
+    hand_over: HandOverSpan | None = None
+    discarded: tuple[Discarded, ...] = ()
 
     @property
     def is_shared(self) -> bool:

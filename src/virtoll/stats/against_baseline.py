@@ -1,6 +1,6 @@
 """Every platform against the host, and the control against the baseline's own entries; not tested yet. Pure.
 
-Main functions: `compare_all`, `host_labels` and `host_values` (what the host itself is measured as).
+Main functions: `compare_all`, `host_labels`, `host_values` (what the host itself is measured as) and `host_states`.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from virtoll.stats.caveats import hosts_of, why_other_host
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
 from virtoll.stats.compare import Comparison, compare
 from virtoll.stats.run_data import RunData
+from virtoll.stats.states import TwoStates, two_states
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Observation, Task, canonical
 
@@ -82,6 +83,24 @@ def host_values(
         if observation.platform in labels and observation.task in tasks:
             by_task.setdefault(observation.task, []).append(observation)
     return by_task
+
+
+def host_states(
+    data: RunData,
+    platforms: Sequence[str],
+    tasks: Sequence[Task],
+    cells: Mapping[tuple[str, Task], CellSummary],
+    host: Mapping[Task, Sequence[Observation]],
+) -> tuple[TwoStates, ...]:
+    """The tasks that the host ran at two speeds, and which platforms show the same."""
+    compared = [label for label in platforms if label not in (data.manifest.baseline, data.manifest.control)]
+    states = []
+    for task in tasks:
+        values = {label: observations_in(cells, label, task) for label in compared}
+        state = two_states(task, host.get(task, ()), values)
+        if state is not None:
+            states.append(state)
+    return tuple(states)
 
 
 class _Troubles:

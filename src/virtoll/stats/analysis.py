@@ -11,16 +11,13 @@ from functools import cached_property
 from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.looks import Looks, extended_level
 from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
-from virtoll.stats.against_baseline import compare_all, host_labels, host_values
+from virtoll.stats.against_baseline import compare_all, host_labels, host_states, host_values
 from virtoll.stats.bounds import (
-    against_lower_bounds,
-    all_within_search_bounds,
+    decided_within_bounds,
     forwarded_elsewhere,
     lower_bounds,
     receiving_apart,
     search_widths,
-    without_two_bounds,
-    without_unpinned,
 )
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of
@@ -38,12 +35,14 @@ from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
+from virtoll.stats.hand_over import CpuDistance, cpu_distances, hand_overs_of
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.overhead import OverheadEffect, OverheadUse, overhead_effects, overhead_uses
 from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
+from virtoll.stats.resemblance import Resemblance, resemblance
 from virtoll.stats.run_data import (
     RunData,
     first_blocks,
@@ -55,11 +54,11 @@ from virtoll.stats.run_data import (
     statuses_of,
 )
 from virtoll.stats.scaling import Scaling, scalings
-from virtoll.stats.states import TwoStates, two_states
+from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, cells_of
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, printed_tasks, tasks_of
-from virtoll.stats.verdicts import Rules, decide_families
+from virtoll.stats.verdicts import Rules
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
 __all__ = ["Analysis", "RunData", "analyse"]
@@ -81,7 +80,7 @@ class Analysis:
     control: tuple[Comparison, ...]
     """One for each task (A/A), none without a control: it is shown, and vetoes nothing."""
     two_states: tuple[TwoStates, ...]
-    """The tasks that the host ran in two states."""
+    """The tasks that the host ran at two speeds."""
     rules: Rules
     points: tuple[PointValue, ...]
     curves: tuple[Curve, ...]
@@ -126,10 +125,22 @@ class Analysis:
         return drift([value for value in self.order if value.observation.platform not in self.caveats])
 
     @cached_property
+    def resemblance(self) -> Resemblance | None:
+        """Whether blocks resemble their neighbours; None of several hosts, or of too few blocks."""
+        if self.rules.host_of:
+            return None
+        return resemblance((*self.comparisons, *self.control))
+
+    @cached_property
     def fitness(self) -> HostFitness:
         """Whether the host was fit to be measured on."""
         manifest = self.data.manifest
         return host_fitness(self.data.fitness, manifest.host, merged=manifest.merged is not None)
+
+    @cached_property
+    def cpu_distances(self) -> tuple[CpuDistance, ...]:
+        """How far the CPUs of its trials were from each other."""
+        return cpu_distances(hand_overs_of(self.data.every_trial, self.data.calibrations))
 
     @cached_property
     def equivalence(self) -> Equivalence:
@@ -394,6 +405,10 @@ class Analysis:
     def _comparisons(self) -> Mapping[tuple[str, Task, str | None], Comparison]:
         return by_cell((*self.comparisons, *self.control))
 
+    def gap(self, platform: str, task: Task) -> float:
+        """By how much two speeds of the host widen the intervals of a platform, as a logarithm."""
+        return next((state.gap(platform) for state in self.two_states if state.task == task), 0.0)
+
     def curve(self, platform: str, task: Task) -> Curve | None:
         """The sweep of a platform for a task."""
         return self._curves.get((platform, task.parameters))
@@ -440,7 +455,7 @@ def analyse(data: RunData) -> Analysis:
     cells = cells_of(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
     host = host_values(data.manifest.baseline, observations, host_labels(data, caveats))
-    states = tuple(state for task in tasks if (state := two_states(task, host.get(task, ()))) is not None)
+    states = host_states(data, platforms, tasks, cells, host)
     level = level_of(data, observations)
     rules = Rules(margin_of(data), level, level, host_of=hosts_of_blocks(data))
     points = point_values(data.trials)
@@ -450,7 +465,7 @@ def analyse(data: RunData) -> Analysis:
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     untested = compare_all(data, platforms, alone, cells, caveats, host)
-    comparisons, control = _decided(data, untested, bounds, search_widths(searches), rules, states)
+    comparisons, control = decided_within_bounds(data, untested, bounds, search_widths(searches), rules, states)
     return Analysis(
         data=data,
         platforms=platforms,
@@ -476,22 +491,3 @@ def _sweeps(data: RunData, tasks: Sequence[Task], points: Sequence[PointValue]) 
     swept = {task.parameters: task for task in tasks if task.metric.source == "points"}
     senders = {parameters for parameters, task in swept.items() if not task.is_forwarding_rate}
     return curves([point for point in points if point.parameters in swept], receiving_apart(data.boots), senders)
-
-
-def _decided(
-    data: RunData,
-    untested: tuple[Sequence[Comparison], Sequence[Comparison]],
-    bounds: frozenset[tuple[str, Task]],
-    widths: Mapping[tuple[str, Task], float],
-    rules: Rules,
-    states: Sequence[TwoStates],
-) -> tuple[tuple[Comparison, ...], tuple[Comparison, ...]]:
-    """The comparisons and the A/A control with their verdicts, as far as bounds allow one."""
-    baseline, elsewhere = data.manifest.baseline, forwarded_elsewhere(data.boots)
-    comparisons, control = (without_unpinned(family, elsewhere, baseline) for family in untested)
-    comparisons = without_two_bounds(comparisons, bounds, baseline)
-    comparisons, control = (
-        all_within_search_bounds(family, widths, baseline, rules.margin)
-        for family in decide_families(comparisons, control, rules, states)
-    )
-    return tuple(against_lower_bounds(comparisons, bounds, baseline)), tuple(control)

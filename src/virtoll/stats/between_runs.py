@@ -238,10 +238,10 @@ def between_runs(
 
 
 def _gaps(first: Analysis, second: Analysis) -> dict[Key, float]:
-    """By task, how far apart two states of the hosts are together, as a logarithm."""
+    """By task, how far apart two speeds of the hosts are together, as a logarithm."""
     gaps: dict[Key, float] = {}
     for state in (*first.two_states, *second.two_states):
-        gaps[state.task.key] = gaps.get(state.task.key, 0.0) + math.log(state.factor)
+        gaps[state.task.key] = gaps.get(state.task.key, 0.0) + state.of_host
     return gaps
 
 
@@ -424,10 +424,8 @@ def _decide(
     sizes = Counter(of_control for of_control, _ in tested)
     for of_control, unpaired in tested:
         key = of_control, unpaired.comparison.platform, unpaired.comparison.task
-        level = rules.alarm_level if of_control else rules.level
         place = tasks[key[2]], columns[of_control, key[1]]
-        ruled = replace(rules, level=level)
-        decided[key] = told_by(unpaired.comparison, judged, place, ruled, sizes[of_control], key[2].key in gaps)
+        decided[key] = told_by(unpaired.comparison, judged, place, rules, sizes[of_control])
     return decided
 
 

@@ -58,9 +58,10 @@ class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
 
     `pairs` is (block, share) for each block that has both. `interval` is at 95 %, of this comparison alone, from the
-    standard error of the test. `simultaneous` is the same for a family of m (Bonferroni), with level / 2m on each side:
-    what is not known is between its ends, and 1 among them, unless the host has two states. `at_least`: a factor >= 1,
-    its near end of max(share, 1/share); None unless slower or faster.
+    standard error of the test. `simultaneous` is the same for a family of m (Bonferroni), with level / 2m on each side,
+    and ends at 1 where Holm's test has proved the side: it holds 1 unless slower or faster (an A/A control, which needs
+    a smaller p for an alarm, may lack it). `at_least`: a factor >= 1, its near end of max(share, 1/share); None unless
+    slower or faster. `gap`: the factor by which both intervals are widened for two speeds of the host; 1: by nothing.
     `p_adjusted` is Holm's over the family: the primary metrics, or the rest. `margin`: the smallest within which it is
     alike (0.1 = 10 %); None unless alike. `smallest`: the smallest difference that it would detect, as a factor above 1
     (80 % power), None where unknown. `condition`: what it was measured under, in words, None: alone. `against`: what it
@@ -82,6 +83,7 @@ class Comparison:
     p_adjusted: float | None = None
     margin: float | None = None
     smallest: float | None = None
+    gap: float = 1.0
     reason: str = ""
     caveat: str | None = None
     condition: str | None = None

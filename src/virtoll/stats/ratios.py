@@ -95,7 +95,6 @@ class Ratios:
         self._elsewhere = forwarded_elsewhere(analysis.data.boots)
         self._agents = agents_by_platform(analysis.data.boots)
         self._hosts = hosts_of(analysis.data.manifest)
-        self._gaps = {state.task: math.log(state.factor) for state in analysis.two_states}
         self._cells = cache(lambda reading: cells_of(analysis, reading))
         self._values = {cell.key: cell for cell in self._cells(Reading.VALUE)}
         # The run's own comparisons: with the baseline, alone or with as many guests, and with the same guest alone.
@@ -171,7 +170,7 @@ class Ratios:
         ratio = replace(ratio, blocks=len(blocks), estimate=math.exp(statistics.fmean(logs)))
         if len(logs) < 2:
             return replace(ratio, reason=f"one {counted} alone: no interval")
-        gap = max(self._gaps.get(party.task, 0.0) for party in (cell, other or cell))
+        gap = max(self._analysis.gap(party.platform, party.task) for party in (cell, other or cell))
         single, joint = _intervals(known, logs, family, gap, self._analysis.level)
         if known is None:
             single, joint = (widened(interval, side.below, side.above) for interval in (single, joint))
@@ -280,7 +279,7 @@ def _clock(clock: ClockError, caveat: str | None) -> Ratio:
 def _intervals(
     known: Comparison | None, logs: Sequence[float], family: int, gap: float, level: float
 ) -> tuple[Interval, Interval]:
-    """The 95 % interval of a ratio, and the one simultaneous with its family; `gap`: of the host's two states.
+    """The 95 % interval of a ratio, and the one simultaneous with its family; `gap`: of the host's two speeds.
 
     `level`: of the run, for the family.
     """

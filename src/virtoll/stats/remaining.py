@@ -16,6 +16,7 @@ from virtoll.stats.looks import undecided
 from virtoll.stats.verdicts import POWER, Rules, standard_errors
 
 MOST_BLOCKS = 1000
+MOST_TIMES = 2  # of the run's own blocks: a forecast of more is no advice, because its noise rests on these alone
 _STEP_NS = 1_000_000_000
 
 
@@ -28,6 +29,11 @@ class Remaining:
 
     comparison: Comparison
     blocks: int | None
+
+    @property
+    def near(self) -> bool:
+        """Whether the forecast is advice: at most `MOST_TIMES` what the run has."""
+        return self.blocks is not None and self.blocks <= MOST_TIMES * len(self.comparison.independent)
 
 
 def remaining(
@@ -48,20 +54,25 @@ def remaining(
     for comparison in undecided(primary):
         if (comparison.platform, comparison.task) in errors and comparison.share is not None:
             error, df = errors[comparison.platform, comparison.task]
-            estimate = _Estimate(math.log(comparison.share), error, df, len(comparison.independent), family)
+            gap, blocks = math.log(comparison.gap), len(comparison.independent)
+            estimate = _Estimate(abs(math.log(comparison.share)), error, df, blocks, family, gap)
             rows.append(Remaining(comparison, _blocks(estimate, rules, level_after)))
     return tuple(sorted(rows, key=lambda row: math.inf if row.blocks is None else row.blocks))
 
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A mean log share with its standard error and degrees of freedom, over so many blocks, one of a family."""
+    """A mean log share without its sign, standard error and degrees of freedom, over so many blocks, one of a family.
+
+    `gap`: by how much two speeds of the host widen its intervals, which no block cures.
+    """
 
     mean: float
     error: float
     df: float
     blocks: int
     family: int
+    gap: float
 
     def decides(self, blocks: int, rules: Rules) -> bool:
         """Whether so many blocks would tell it from 1, or show it alike within the margin."""
@@ -72,7 +83,7 @@ class _Estimate:
         power = float(stdtrit(ahead, POWER))
         differs = (float(stdtrit(ahead, 1 - rules.level / (2 * self.family))) + power) * error
         alike = (float(stdtrit(ahead, 1 - rules.alike_level)) + power) * error
-        return abs(self.mean) >= differs or abs(self.mean) + alike < math.log1p(rules.margin)
+        return self.mean - self.gap >= differs or self.mean + self.gap + alike < math.log1p(rules.margin)
 
 
 def _blocks(estimate: _Estimate, rules: Rules, level_after: Callable[[int], float] | None) -> int | None:

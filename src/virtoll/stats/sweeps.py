@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from virtoll.runfolder.hand_over import HandOverSpan
 from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.summaries import known, median_of_known
@@ -42,6 +43,7 @@ class PointValue(NamedTuple):
     late_trial_frames: int
     forged_frames: int | None
     kernel_dropped_frames: int | None
+    hand_over: HandOverSpan | None = None
 
     @property
     def flat_out(self) -> bool:
@@ -141,6 +143,7 @@ def point_value(trial: TrialRecord, index: int, point: Point) -> PointValue:
         late_trial_frames=point.sink.late_trial_frames,
         forged_frames=point.sink.forged_frames,
         kernel_dropped_frames=point.sink.kernel_dropped_frames,
+        hand_over=point.hand_over,
     )
 
 

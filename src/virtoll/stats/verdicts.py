@@ -30,9 +30,9 @@ MARGIN = 0.10
 MARGINS = (0.05, 0.10, 0.25)
 POWER = 0.80
 ALARM_LEVEL = 0.01
-CLEAR = 2.0  # the factor below which nothing is said of a task whose host has two states
 METHOD = "moderated t on log ratios"
 METHOD_OF_HOSTS = "moderated t on hosts' mean log ratios"
+BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)  # ends of what Holm's test leaves out 1 of
 _LARGEST = 700.0  # of a logarithm whose exponential is still a number
 _Key = TypeVar("_Key")
 
@@ -59,7 +59,8 @@ class Judged:
 
     `different`: slower or faster. `reach`: half the simultaneous interval of all tests (Bonferroni). `at_least`: its
     near end, as a distance from 0 and not below it. `within`: what |true mean| stays below, one-sided at `alike_level`
-    (two one-sided tests). `smallest`: the |mean| that 80 % of such runs would tell from 0.
+    (two one-sided tests). `smallest`: the |mean| that 80 % of such runs would tell from 0. `gap`: by how much both ends
+    of all intervals are widened for two speeds of the host; tests are of what lies beyond it.
     """
 
     mean: Array
@@ -74,14 +75,15 @@ class Judged:
     at_least: Array
     within: Array
     smallest: Array
+    gap: Array
 
 
 def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, gaps: Array | None = None) -> Judged:
     """All tests of the log shares [tasks, platforms, blocks].
 
     `control`: which platforms are the A/A control (default: none). They inform the noise, and are a family of their
-    own. `gaps`: by task, how far apart the host's two states are as a logarithm, 0 where it has one (default: all).
-    Intervals and bounds then hold against either state, and no difference below a factor of two is told.
+    own. `gaps`: by task, or by task and platform, how far apart the host's two speeds are as a logarithm, 0 where it
+    has one (default: all). Tests, intervals and bounds then hold against either speed.
     """
     count = np.isfinite(logs).sum(axis=2)
     noise = moderated(logs)
@@ -119,16 +121,17 @@ def _judged(
     mean: Array, error: Array, df: Array, rules: Rules, control: NDArray[np.bool_] | None, gaps: Array | None
 ) -> Judged:
     half = stdtrit(df, (1 + CONFIDENCE) / 2) * error
-    p_value = 2 * stdtr(df, -np.abs(mean) / error)
     beside = np.broadcast_to(np.zeros(mean.shape[1], bool) if control is None else control, mean.shape)
-    gap = np.broadcast_to(np.zeros((len(mean), 1)) if gaps is None else gaps[:, None], mean.shape)
-    level = np.where(beside, rules.alarm_level, rules.level)
+    gap = np.zeros(mean.shape)
+    if gaps is not None:
+        gap = gap + gaps.reshape(len(mean), -1)
+    p_value = 2 * stdtr(df, -np.maximum(np.abs(mean) - gap, 0) / error)
     p_adjusted, size = np.full_like(mean, np.nan), np.ones_like(mean)
     for family in (~beside, beside):
         tested = family & np.isfinite(p_value)
         p_adjusted[tested] = holm(p_value[tested].tolist())
         size[family] = max(int(tested.sum()), 1)
-    simultaneous = stdtrit(df, 1 - level / (2 * size))
+    simultaneous = stdtrit(df, 1 - rules.level / (2 * size))
     reach = simultaneous * error + gap
     return Judged(
         mean=mean,
@@ -138,18 +141,19 @@ def _judged(
         high=mean + half + gap,
         p_value=p_value,
         p_adjusted=p_adjusted,
-        different=(p_adjusted < level) & ((gap == 0) | (np.abs(mean) >= math.log(CLEAR))),
+        different=p_adjusted < np.where(beside, rules.alarm_level, rules.level),
         reach=reach,
         at_least=np.maximum(np.abs(mean) - reach, 0),
         within=np.abs(mean) + stdtrit(df, 1 - rules.alike_level) * error + gap,
-        smallest=(simultaneous + stdtrit(df, POWER)) * error,
+        smallest=(simultaneous + stdtrit(df, POWER)) * error + gap,
+        gap=gap,
     )
 
 
 def decide(
     comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates] = ()
 ) -> tuple[list[Comparison], list[Comparison]]:
-    """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran in two.
+    """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran at two speeds.
 
     Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both, or the conditions,
     must differ.
@@ -159,19 +163,16 @@ def decide(
     table = _Table.of(comparisons, control)
     if table is None:
         return comparisons, control
-    apart = {state.task: math.log(state.factor) for state in states}
-    judged = judge(table.logs, rules, table.control, np.array([apart.get(task, 0.0) for task in table.tasks]))
+    judged = judge(table.logs, rules, table.control, table.gaps(states))
 
-    def judged_family(family: Sequence[Comparison], level: float) -> list[Comparison]:
-        size = sum(map(testable, family))
-        ruled, verdicts = replace(rules, level=level), list(family)
+    def judged_family(family: Sequence[Comparison]) -> list[Comparison]:
+        size, verdicts = sum(map(testable, family)), list(family)
         for place, comparison in enumerate(family):
             if testable(comparison):
-                at, unsteady = table.place(comparison), comparison.task in apart
-                verdicts[place] = told_by(comparison, judged, at, ruled, size, unsteady)
+                verdicts[place] = told_by(comparison, judged, table.place(comparison), rules, size)
         return verdicts
 
-    return judged_family(comparisons, rules.level), judged_family(control, rules.alarm_level)
+    return judged_family(comparisons), judged_family(control)
 
 
 def decide_families(
@@ -241,6 +242,16 @@ class _Table:
         beside = set(map(_column, control))
         return cls(logs, np.array([column in beside for column in platforms]), tasks, platforms)
 
+    def gaps(self, states: Sequence[TwoStates]) -> Array:
+        """By task and platform, by how much two speeds of the host widen its intervals; the control is the host."""
+        of = {state.task: state for state in states}
+        gaps = np.zeros(self.logs.shape[:2])
+        for task, row in self.tasks.items():
+            for (platform, _), column in self.platforms.items():
+                if task in of and not self.control[column]:
+                    gaps[row, column] = of[task].gap(platform)
+        return gaps
+
     def place(self, comparison: Comparison) -> tuple[int, int]:
         """Row and column of a comparison."""
         return self.tasks[comparison.task], self.platforms[_column(comparison)]
@@ -255,16 +266,20 @@ def places(keys: Iterable[_Key]) -> dict[_Key, int]:
     return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
-def told_by(
-    comparison: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int, unsteady: bool
-) -> Comparison:
+def told_by(comparison: Comparison, judged: Judged, at: tuple[int, int], rules: Rules, size: int) -> Comparison:
     """The comparison with its numbers and its verdict, by its place in `judged` and its family's size.
 
-    `unsteady`: the host ran its task in two states.
+    Verdict and simultaneous interval are one statement: where Holm's test has proved the side, the interval ends at 1.
+    Everybody who tells of the comparison takes it from here.
     """
-    mean, within, reach = float(judged.mean[at]), float(judged.within[at]), float(judged.reach[at])
+    mean, within, gap = float(judged.mean[at]), float(judged.within[at]), float(judged.gap[at])
     method = METHOD_OF_HOSTS if comparison.hosts else METHOD
-    possible = Interval(_factor(mean - reach), _factor(mean + reach), 1 - rules.level, method)
+    low, high = _factor(mean - judged.reach[at]), _factor(mean + judged.reach[at])
+    if judged.different[at] and mean < 0:
+        high = min(high, BELOW)
+    elif judged.different[at]:
+        low = max(low, ABOVE)
+    possible = Interval(low, high, 1 - rules.level, method)
     numbered = replace(
         comparison,
         share=_factor(mean),
@@ -273,19 +288,25 @@ def told_by(
         p_value=float(judged.p_value[at]),
         p_adjusted=float(judged.p_adjusted[at]),
         smallest=_factor(judged.smallest[at]),
+        gap=_factor(gap),
     )
     if judged.different[at]:
         verdict = Verdict.SLOWER if mean < 0 else Verdict.FASTER
         reason = f"p = {numbered.p_adjusted:.2g} after correction for {size} comparisons"
         return replace(numbered, verdict=verdict, at_least=_factor(judged.at_least[at]), reason=reason)
+    if judged.error[at] >= _LARGEST:
+        return replace(numbered, reason="no comparison varies from block to block: the noise is not known")
     shown = units.percent_between(possible.low, possible.high)
-    if unsteady:
-        reason = f"the host ran this in two states: nothing is said of less than a factor of {CLEAR:g} ({shown})"
-        return replace(numbered, reason=reason)
+    if not low <= 1 <= high:
+        reason = f"p = {numbered.p_adjusted:.2g} after correction for {size} comparisons: an alarm needs less"
+        return replace(numbered, reason=f"{reason} than {rules.alarm_level:g}")
     margin = next((limit for limit in _margins(rules.margin) if within < math.log1p(limit)), None)
     if margin is not None:
         reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
         return replace(numbered, verdict=Verdict.ALIKE, margin=margin, reason=reason)
+    if gap:
+        reason = f"the host ran this at two speeds, {_factor(gap):.2f} apart: anything from {shown} agrees with both"
+        return replace(numbered, reason=reason)
     together = f"{size} comparisons taken together"
     reason = f"anything from {shown} of {comparison.against} agrees with what was measured ({together})"
     return replace(numbered, reason=reason)

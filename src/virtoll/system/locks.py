@@ -1,8 +1,9 @@
 """A lock among the processes of one user: waiting for it is bounded, and names who holds it.
 
-Main functions: ``held``, and ``locked_within`` for a file that others may open. The lock (flock) is on a file of mode
-0600 in a folder of this user's, so that no other user can take it. The kernel frees it when its holder dies, however
-that happens. The holder writes its pid into the file and removes the file at the end.
+Main functions: ``held``, ``locked_within`` for a file that others may open, and ``turn``, for all users of a host. The
+lock (flock) of ``held`` is on a file of mode 0600 in a folder of this user's, so that no other user can take it. The
+kernel frees it when its holder dies, however that happens. The holder writes its pid into the file and removes the file
+at the end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from virtoll.system.private import open_file, path_of
 LAUNCHER_VARIABLE: Final = "VIRTOLL_LAUNCHER"
 """In a lab, whose processes have numbers of their own: the number of the process outside that started it."""
 _LOOK_SECONDS = 0.02
+OF_ALL_USERS: Final = "/"
+"""What every process on a host sees, may open, and leaves as it was: a folder that is locked for a while."""
 
 
 class LockBusy(VirtollError):
@@ -77,6 +80,16 @@ def locked_within(descriptor: int, seconds: float) -> bool:
             if time.monotonic() > end:
                 return False
         time.sleep(_LOOK_SECONDS)
+
+
+@contextlib.contextmanager
+def turn(seconds: float) -> Iterator[bool]:
+    """Of the processes on this host that take turns, this one is next; False if it waited so many seconds in vain."""
+    descriptor = os.open(OF_ALL_USERS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield locked_within(descriptor, seconds)
+    finally:
+        os.close(descriptor)
 
 
 def _nothing(_pid: int | None) -> None:

@@ -27,6 +27,7 @@ Figures = dict[str, Any]
 """What a workload reads from a result, by the names of its metrics and more: stored beside the result as it is."""
 
 if TYPE_CHECKING:
+    from virtoll.agent.hand_over import HandOverReader
     from virtoll.agent.path_counters import HopReader
     from virtoll.agent.timekeeper import Timekeeper
 
@@ -164,7 +165,8 @@ class Bench:
     CPUs of guest, generator and sink; where nothing is pinned all of them, and none where the host is another.
     ``group``: those that it is measured together with in the scenario ``scale``; None: it is measured by itself.
     ``receives_apart``: its links queue frames for threads of the kernel, so that what they refuse it has turned away.
-    ``vcpus``: the guest's virtual CPUs.
+    ``vcpus``: the guest's virtual CPUs. ``hand_overs`` reads how far apart the CPUs of generator, guests and sink are;
+    None where no agent is on their host.
     """
 
     guest: Caller
@@ -186,6 +188,7 @@ class Bench:
     group: GuestGroup | None = None
     peer_files: Files | None = None
     vcpus: int = 1
+    hand_overs: HandOverReader | None = None
 
     def require_sources(self) -> None:
         """``GuestCannot`` where the guest has no link that traffic could come from."""
@@ -309,9 +312,11 @@ class TimedJobWorkload(Workload[P_co]):
         return None
 
     def estimate_seconds(self, slowdown: float) -> float:
-        """Native cost times the platform's slowdown, and the path's delay measured twice."""
-        native = max(self.native_seconds(), SIZED_NS / 1e9) if self.repeatable else self.native_seconds()
-        return _BESIDES_SECONDS + native * slowdown
+        """Native cost times the platform's slowdown, and the path's delay measured twice; repeats as in ``sizing``."""
+        native_seconds, sized_seconds = self.native_seconds(), SIZED_NS / 1e9
+        if self.repeatable and native_seconds * slowdown < sized_seconds:
+            native_seconds = max(native_seconds, sized_seconds)
+        return _BESIDES_SECONDS + native_seconds * slowdown
 
     def warm_up_seconds(self, slowdown: float) -> float:
         """The job once."""

@@ -21,8 +21,10 @@ from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.frame_cost import Meter
+from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.sweep import (
     BESIDES_SECONDS,
     Points,
@@ -32,7 +34,7 @@ from virtoll.workloads.sweep import (
     sweep,
     sweep_seconds,
 )
-from virtoll.workloads.traffic import MOST_ROUTES, FrameParameters, Lane, Table, TrafficStream, send, unbalanced
+from virtoll.workloads.traffic import MOST_ROUTES, FrameParameters, Lane, Table, TrafficStream, send
 
 
 class ForwardParameters(SweepParameters):
@@ -144,7 +146,7 @@ class Forward(Workload[ForwardParameters]):
         with routing(bench, parameters), routing_table(bench, _table(parameters), parameters) as table:
             points = points_of(parameters, lambda rate: self.point(bench, rate))
             cpu = self._cpu_points(bench, points) if metered else None
-        measured = Measurement(points=points, cpu_points=cpu, problem=unbalanced([*points, *(cpu or ())]))
+        measured = Measurement(points=points, cpu_points=cpu, problem=why_no_result([*points, *(cpu or ())]))
         if table is None:
             return measured
         problem = table.problem or measured.problem
@@ -175,14 +177,19 @@ def point_between_hops(
     bench: Bench, stream: TrafficStream, parameters: FrameParameters, duration_ns: int, rate: float | None
 ) -> Point:
     """One point at a rate of each source, or flat out, between two readings of its hops."""
-    before = bench.hops.read()
-    with bench.timekeeper.measuring():
-        point = send(bench.peer, stream, parameters, bench.next_tag(), duration_ns, rate, histograms=True)
-    after = bench.hops.read()
-    hops = bench.hops.hops(
-        before, after, parameters.sources, sinks=parameters.egress_links, both_directions=parameters.both_directions
-    )
-    return point.replace(hops=hops, surroundings=surroundings(before, after))
+
+    def measure(require_calm: RequireCalm) -> Point:
+        before = bench.hops.read()
+        with bench.timekeeper.measuring():
+            point = send(bench.peer, stream, parameters, bench.next_tag(), duration_ns, rate, histograms=True)
+            require_calm(point)
+        after = bench.hops.read()
+        hops = bench.hops.hops(
+            before, after, parameters.sources, sinks=parameters.egress_links, both_directions=parameters.both_directions
+        )
+        return point.replace(hops=hops, surroundings=surroundings(before, after))
+
+    return retaken(measure)
 
 
 def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) -> TrafficStream:
@@ -197,7 +204,10 @@ def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) 
     if shape.both_directions:
         lanes += [lane(sinks[0], link, shape) for link in sources]
         arrives_at += [link.peer_interface for link in sources]
-    return TrafficStream(tuple(lanes), tuple(arrives_at), bench.generator_cpu, bench.sink_cpu, table)
+    generator_cpu, sink_cpu = bench.generator_cpu, bench.sink_cpu
+    return TrafficStream(
+        tuple(lanes), tuple(arrives_at), generator_cpu, sink_cpu, table=table, hand_overs=bench.hand_overs
+    )
 
 
 def lane(link: Link, sink: Link, shape: FrameShape) -> Lane:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.runfolder.traffic_records import Point
+from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.sweep import frame_totals, source_rate
 from virtoll.workloads.traffic import FrameParameters, Metering, TrafficStream, send
 
@@ -59,8 +60,13 @@ class Meter:
         backend = "af-xdp" if self.shape.backend == "af-xdp" else "af-packet"
         shape = self.shape.model_copy(update={"backend": backend})
         metering = Metering(self.cpus, WAKE_NS)
-        point = send(self.peer, self.stream, shape, self.next_tag(), self.duration_ns, rate, metering=metering)
-        return point.replace(wake_ns=WAKE_NS)
+
+        def measure(require_calm: RequireCalm) -> Point:
+            point = send(self.peer, self.stream, shape, self.next_tag(), self.duration_ns, rate, metering=metering)
+            require_calm(point)
+            return point.replace(wake_ns=WAKE_NS)
+
+        return retaken(measure)
 
 
 def _missing(point: Point) -> float:

@@ -35,7 +35,7 @@ _FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, BESIDES_SECONDS = 4e6, 1e5, 0.
 _LOSING_FROM = 3.0  # times slower than a bare host
 # What QEMU's emulation forwarded at most on two cores of an AMD EPYC, of any size: it loses frames at rates above.
 _EMULATED_FRAMES_PER_SECOND = 2e4
-_FAST_POINTS, _SLOW_POINTS, _LOSING_POINTS = 2, 5, 3  # from flat out
+_FAST_POINTS, _SLOW_POINTS, _LOSING_POINTS = 2, 6, 4  # from flat out
 
 
 class SweepParameters(FrameParameters):
@@ -146,8 +146,9 @@ def _rising(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
 def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Point]:
     """Flat out, the next rate above twice what that forwarded, and if that forwards more, its neighbours to the top.
 
-    Where the generator offered no more than that flat out, it is left out: it would be the same point again. Last comes
-    one below the maximum.
+    Where the generator offered no more than that flat out, it is left out: it would be the same point again. At the top
+    comes one point between the best rate and the better one next to it, so that the grid alone does not decide. Last
+    comes one below the maximum.
     """
     first, factor = parameters.first_rate_frames_per_second, parameters.rate_factor
     flat_out = point(None)
@@ -163,11 +164,20 @@ def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Poi
             break
         points[next_step] = point(first * factor**next_step)
     swept = [flat_out, *points.values()]
+    if overload_harms and len(points) > 1:
+        swept.append(point(first * factor ** _top_step(points)))
     most = max(map(source_rate, swept))
     below = preferred_rate(_BELOW_MAXIMUM * most)
     if below > 0 and below not in [tried.intended_rate_frames_per_second for tried in swept]:
         swept.append(point(below))
     return swept
+
+
+def _top_step(points: Mapping[int, Point]) -> float:
+    """Halfway between the best step and the better one next to it."""
+    best = max(points, key=lambda step: source_rate(points[step]))
+    next_to_it = [step for step in points if abs(step - best) == 1]
+    return (best + max(next_to_it, key=lambda step: source_rate(points[step]))) / 2
 
 
 def preferred_rate(most: float) -> float:

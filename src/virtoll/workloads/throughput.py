@@ -17,8 +17,9 @@ from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import point_between_hops, stream_through
 from virtoll.workloads.loss_ratio_search import Bound, Counted, Goal, GoalBounds, search
 from virtoll.workloads.router import routing
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.sweep import frame_totals
-from virtoll.workloads.traffic import FrameParameters, unbalanced
+from virtoll.workloads.traffic import FrameParameters
 
 DELAY_SHARES = (0.1, 0.5, 0.9)
 _HIDDEN_SHARE = 0.01
@@ -114,7 +115,7 @@ class Throughput(Workload[ThroughputParameters]):
         """The point flat out."""
         with routing(bench, self.parameters):
             points = [self._point(bench, None, self.parameters.trial_seconds)]
-        return Measurement(points=points, problem=unbalanced(points))
+        return Measurement(points=points, problem=why_no_result(points))
 
     def measure(self, bench: Bench) -> Measurement:
         """Flat out, the search, and the points for the delay; every point is kept as the agent answered it."""
@@ -146,7 +147,7 @@ class Throughput(Workload[ThroughputParameters]):
             "goals": [_goal_record(outcome, points) for outcome in outcomes],
             "delays": [{"share_of_pdr": share, "point": point} for point, share in enumerate(shares, searched)],
         }
-        return Measurement(result=result, points=points, problem=unbalanced(points))
+        return Measurement(result=result, points=points, problem=why_no_result(points))
 
     def _point(self, bench: Bench, rate: float | None, seconds: float) -> Point:
         """At this rate of all streams together, or flat out."""

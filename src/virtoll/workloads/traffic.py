@@ -16,11 +16,13 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from virtoll.agent.client import TrafficAgents
+from virtoll.agent.hand_over import HandOverReader, hand_over_around
 from virtoll.agent.operations.traffic import Destinations, MixPart, SinkEnd, Source, Traffic, TrafficRequest
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.traffic_records import Point, TrafficReply
+from virtoll.system.locks import turn
 from virtoll.workloads.several_agents import by_several
 
 Backend = Literal["auto", "live-frames", "af-xdp", "af-packet"]
@@ -30,6 +32,8 @@ BACKENDS: tuple[str, ...] = get_args(Backend)[1:]
 QUIET_NS, RESIDUAL_NS, DRAIN_LIMIT_NS = 20_000_000, 500_000_000, 5_000_000_000
 _SOURCE_PORT, _DESTINATION_PORT = 1024, 9
 _KEY_BYTES = 16
+LONGEST_TURN_SECONDS = 5.0
+"""Runs on one host pin their generators to the same CPU: one sends a point at a time, and waits so long for others."""
 MOST_ROUTES = 2_000_000  # as in the agent (crates/wire/src/routes.rs)
 
 
@@ -88,6 +92,7 @@ class TrafficStream:
     """Where traffic of any rate goes: lanes, the sink's interfaces, and the CPUs of generator and sink.
 
     ``table``: what several destinations are spread over; without one (in a calibration) over one of as many routes.
+    ``hand_overs`` reads around each point how far apart its CPUs are; None: nobody does.
     """
 
     lanes: tuple[Lane, ...]
@@ -95,6 +100,7 @@ class TrafficStream:
     generator_cpu: int | None
     sink_cpu: int | None
     table: Table | None = None
+    hand_overs: HandOverReader | None = None
 
     def request(self, parameters: FrameParameters, tag: int, duration_ns: int, rate: float | None) -> Traffic:
         """The trial as its agents are asked for it; fields of later forms of the protocol only where they are used.
@@ -167,7 +173,8 @@ def send(
 ) -> Point:
     """One point: the answer as it came, with what was intended.
 
-    On several hosts the answer is joined from its parts. Whatever fails, no sink is left open.
+    On several hosts the answer is joined from its parts. Whatever fails, no sink is left open. Points of several runs
+    that one host measures take turns.
     """
     request = stream.request(parameters, tag, duration_ns, rate)
     if histograms:
@@ -175,12 +182,17 @@ def send(
     if metering is not None:
         request = request.replace(idle_of=metering.cpus, wake_ns=metering.wake_ns)
     deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
-    if len(peer.agents) == 1:
-        reply, clocks = peer.generator.ask(TrafficRequest.from_record(request), deadline_seconds), None
-    else:
-        reply, clocks = by_several(peer, request, deadline_seconds)
+    with turn(LONGEST_TURN_SECONDS), hand_over_around(stream.hand_overs) as around:
+        if len(peer.agents) == 1:
+            reply, clocks = peer.generator.ask(TrafficRequest.from_record(request), deadline_seconds), None
+        else:
+            reply, clocks = by_several(peer, request, deadline_seconds)
     return Point.from_record(
-        reply, intended_rate_frames_per_second=rate, duration_ns=duration_ns, generator_clocks=clocks
+        reply,
+        intended_rate_frames_per_second=rate,
+        duration_ns=duration_ns,
+        generator_clocks=clocks,
+        hand_over=around.span,
     )
 
 

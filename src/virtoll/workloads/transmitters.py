@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from virtoll.agent.hand_over import hand_over_around
 from virtoll.agent.operations.traffic import SendRequest, SinkCloseRequest, SinkFinishRequest, SinkOpenRequest, Traffic
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
@@ -25,8 +27,10 @@ from virtoll.runfolder.frame_shape import LARGEST_FRAME_BYTES, MOST_SOURCES, SMA
 from virtoll.runfolder.traffic_records import Cpu, Point, SendReply, TrafficReply
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.network_path import shaped
+from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.several_agents import generators_cpu, totals, with_generators
-from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream, unbalanced
+from virtoll.workloads.starvation import why_no_result
+from virtoll.workloads.traffic import Backend, FrameParameters, Lane, TrafficStream
 from virtoll.workloads.virtual_routers import refuse_shared_links
 
 _LEAST_TOGETHER = 0.5
@@ -119,22 +123,33 @@ class Transmitters(Workload[TransmittersParameters]):
         if parameters.nic == "own":
             refuse_shared_links(benches)
         links = [_towards_the_sink(member, parameters) for member in benches]
-        request = _request(benches, links, parameters, bench.next_tag())
         with shaped(bench, links[0], Shape(parameters.link_rate_bits_per_second)) as shaped_by:
+            point = retaken(partial(_point, benches, links, parameters))
+        together = _together(point)
+        problem = why_no_result([point]) or apart(point, together)
+        result = {"together_share": together, "shaped_by": shaped_by}
+        return Measurement(result=result, points=[point], problem=problem)
+
+
+def _point(
+    benches: Sequence[Bench], links: Sequence[Link], parameters: TransmittersParameters, require_calm: RequireCalm
+) -> Point:
+    """What all guests sent at once."""
+    request = _request(benches, links, parameters, benches[0].next_tag())
+    with benches[0].timekeeper.measuring():
+        with hand_over_around(benches[0].hand_overs) as around:
             reply, guests_cpu = _send_together(benches, request, 30 + 2 * parameters.duration_ns / 1e9)
-        rate = parameters.rate_frames_per_second or None
         point = Point.from_record(
             reply,
-            intended_rate_frames_per_second=rate,
+            intended_rate_frames_per_second=parameters.rate_frames_per_second or None,
             duration_ns=parameters.duration_ns,
             guests_cpu=guests_cpu,
             shared_link=parameters.nic == "shared",
             shared_cpus=parameters.transmitters > 1 and parameters.affinity != "apart",
+            hand_over=around.span,
         )
-        together = _together(reply)
-        problem = unbalanced([point]) or apart(reply, together)
-        result = {"together_share": together, "shaped_by": shaped_by}
-        return Measurement(result=result, points=[point], problem=problem)
+        require_calm(point)
+    return point
 
 
 def _towards_the_sink(bench: Bench, parameters: TransmittersParameters) -> Link:
@@ -164,7 +179,7 @@ def _send_together(
     sink = benches[0].peer.sink
     sink.ask(SinkOpenRequest.from_record(request))
     try:
-        with benches[0].timekeeper.measuring(), ThreadPoolExecutor(max_workers=len(benches)) as threads:
+        with ThreadPoolExecutor(max_workers=len(benches)) as threads:
             begins = time.monotonic() + _lead_seconds(len(benches))
             futures = [
                 threads.submit(_send, bench, request, number, begins, deadline_seconds)

@@ -9,6 +9,7 @@ is one point, at a rate of all together that is the same for any number of them,
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,9 +20,11 @@ from virtoll.runfolder.frame_shape import MOST_SOURCES, SWEEP_KEYS
 from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.forward import lane
+from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.router import routing
+from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.sweep import Points, SweepParameters, first_point, point_seconds, sweep, sweep_seconds
-from virtoll.workloads.traffic import TrafficStream, send, unbalanced
+from virtoll.workloads.traffic import TrafficStream, send
 
 
 class VirtualRoutersParameters(SweepParameters):
@@ -102,13 +105,19 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
             stream = _stream(benches, parameters)
 
             def point(rate: float | None) -> Point:
-                tag = bench.next_tag()
-                with bench.timekeeper.measuring():
-                    return send(bench.peer, stream, parameters, tag, parameters.point_ns, rate, histograms=True)
+                return retaken(partial(self._point, bench, stream, rate))
 
             total = parameters.total_rate_frames_per_second
             points = [point(total / parameters.routers)] if total else points_of(parameters, point)
-        return Measurement(points=points, problem=unbalanced(points))
+        return Measurement(points=points, problem=why_no_result(points))
+
+    def _point(self, bench: Bench, stream: TrafficStream, rate: float | None, require_calm: RequireCalm) -> Point:
+        """One point, at a rate of each source or flat out."""
+        parameters, tag = self.parameters, bench.next_tag()
+        with bench.timekeeper.measuring():
+            point = send(bench.peer, stream, parameters, tag, parameters.point_ns, rate, histograms=True)
+            require_calm(point)
+        return point
 
 
 def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
@@ -122,4 +131,5 @@ def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
 def _stream(benches: tuple[Bench, ...], parameters: VirtualRoutersParameters) -> TrafficStream:
     lanes = tuple(lane(bench.network.sources[0], bench.network.sink, parameters) for bench in benches)
     sinks = tuple(bench.network.sink.peer_interface for bench in benches)
-    return TrafficStream(lanes, sinks, benches[0].generator_cpu, benches[0].sink_cpu)
+    first = benches[0]
+    return TrafficStream(lanes, sinks, first.generator_cpu, first.sink_cpu, hand_overs=first.hand_overs)

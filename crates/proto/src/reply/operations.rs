@@ -108,6 +108,24 @@ pub struct PathDelay {
     pub lost: u32,
 }
 
+/// `hand-over`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct HandOver {
+    pub readings: Vec<HandOverReading>,
+}
+
+/// One pair's reading, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct HandOverReading {
+    pub cpus: [u32; 2],
+    pub monotonic_ns: u64,
+    pub batch_round_trips: u32,
+    pub batches: u64,
+    pub least_batch_ns: Option<u64>,
+    pub median_batch_ns: Option<u64>,
+    pub reason: Option<String>,
+}
+
 /// `data`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Data {
@@ -191,6 +209,19 @@ mod tests {
         );
         let delay = PathDelay { round_trip_ns: vec![4, 5], lost: 1 };
         assert_eq!(text(&delay), r#"{"lost":1,"round_trip_ns":[4,5]}"#);
+        let reading = HandOverReading {
+            cpus: [1, 0],
+            monotonic_ns: 2,
+            batch_round_trips: 50,
+            batches: 3,
+            least_batch_ns: Some(4),
+            median_batch_ns: Some(5),
+            reason: None,
+        };
+        assert_eq!(
+            text(&HandOver { readings: vec![reading] }),
+            r#"{"readings":[{"batch_round_trips":50,"batches":3,"cpus":[1,0],"least_batch_ns":4,"median_batch_ns":5,"monotonic_ns":2,"reason":null}]}"#
+        );
         let guest = GuestTimes {
             start_monotonic_ns: 1,
             end_monotonic_ns: 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from virtoll.agent.operations.counters import CountersRequest
+from virtoll.agent.operations.hand_over import HandOverRequest
 from virtoll.agent.operations.http import HttpLoadRequest
 from virtoll.agent.operations.jobs import RunRequest, ServeCloseRequest, ServeFinishRequest, ServeRequest
 from virtoll.agent.operations.network import NetworkRequest
@@ -64,5 +65,6 @@ OPERATIONS: Final[dict[str, type[Request[Any]]]] = {
         SinkCloseRequest,
         HttpLoadRequest,
         CountersRequest,
+        HandOverRequest,
     )
 }

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from virtoll.report.sections.forwarding.tables import BOOKS
 from virtoll.report.sections.guests.tables import OF_START, Start
-from virtoll.report.table import Column, Row, Table, count, flag, number, of_part, shared, text, whole
+from virtoll.report.table import Column, Row, Table, count, flag, number, of_hand_over, of_part, shared, text, whole
 from virtoll.runfolder.records import Manifest, PlatformEntry, TrialRecord
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.traffic_records import Distribution, Point
@@ -251,6 +251,7 @@ SAMPLES: Final = Table[Sample](
                 lambda row: row.trial.repeats,
             )
         ),
+        *of_hand_over(lambda row: row.trial.hand_over),
     ),
 )
 
@@ -300,6 +301,7 @@ POINTS: Final = Table[PointRow](
             lambda row: row.books.kernel_dropped_frames,
         ),
         number("loss_share", "share", "lost / offered; missing: none were offered", lambda row: row.books.loss),
+        *_of_point("hand_over_before_ns hand_over_after_ns"),
         _delay("p1", "one-way delay: 1 % of the frames took no longer"),
         _delay("p50", "half of them took no longer"),
         _delay("p90", "90 % of them"),

@@ -5,7 +5,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, answer, caveat, count, family_of, number, of_comparison, of_task, shared, text
+from virtoll.report.table import (
+    Table,
+    answer,
+    caveat,
+    count,
+    family_of,
+    joint_interval,
+    number,
+    of_comparison,
+    of_task,
+    shared,
+    text,
+)
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
@@ -142,7 +154,9 @@ COMPARISONS: Final = Table[Against](
         number(
             "platform_median", "`unit`", "the platform's median over blocks", lambda row: row.cell and row.cell.median
         ),
-        *of_comparison("share low high times_slower", _comparison),
+        *of_comparison("share low high", _comparison),
+        *joint_interval(_comparison),
+        *of_comparison("times_slower", _comparison),
         text(
             "interval_method",
             "how the interval was made",

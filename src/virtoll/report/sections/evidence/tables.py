@@ -1,10 +1,17 @@
-"""`plan.csv`: the trials as they were planned; `commands.csv`: every command line that the run executed."""
+"""`plan.csv`: the trials as they were planned; `commands.csv`: every command line that the run executed.
+
+`hand_over.csv`: every reading of how fast two CPUs hand a cache line to each other.
+"""
 
 import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from virtoll.report.table import Table, caveat, count, number, shared, text
-from virtoll.runfolder.records import CommandRecord, PlannedTrial
+from virtoll.report.report_input import ReportInput
+from virtoll.report.table import Table, caveat, count, number, shared, text, whole
+from virtoll.runfolder.hand_over import HandOver, HandOverSpan
+from virtoll.runfolder.records import CommandRecord, PlannedTrial, TrialRecord
 from virtoll.stats.values import canonical
 
 PLAN: Final = Table[PlannedTrial](
@@ -41,4 +48,60 @@ COMMANDS: Final = Table[CommandRecord](
         count("exit", "its exit code; empty: it did not end by itself", lambda command: command.exit),
         text("command", "as a shell takes it", lambda command: shlex.join(command.argv)),
     ),
+)
+
+
+@dataclass(frozen=True)
+class HandOverRow:
+    """A reading around a trial, or around a `point` of it, `points` or `cpu_points`; `when`: before or after."""
+
+    trial: TrialRecord
+    points: str | None
+    point: int | None
+    when: str
+    reading: HandOver
+
+
+def _hand_overs(source: ReportInput) -> Iterator[HandOverRow]:
+    for trial in source.analysis.data.every_trial:
+        spans: list[tuple[str | None, int | None, HandOverSpan | None]] = [(None, None, trial.hand_over)]
+        for of_list, points in (("points", trial.points), ("cpu_points", trial.cpu_points)):
+            spans += [(of_list, place, point.hand_over) for place, point in enumerate(points or ())]
+        for name, place, span in spans:
+            if span is not None:
+                yield from (HandOverRow(trial, name, place, "before", reading) for reading in span.before)
+                yield from (HandOverRow(trial, name, place, "after", reading) for reading in span.after)
+
+
+HAND_OVER: Final = Table[HandOverRow](
+    "hand_over",
+    "a reading of how fast two CPUs hand a cache line to each other",
+    _hand_overs,
+    (
+        shared("trial", lambda row: row.trial.trial),
+        shared("block", lambda row: row.trial.block + 1),
+        shared("platform", lambda row: row.trial.platform),
+        shared("workload", lambda row: row.trial.workload),
+        text(
+            "points",
+            "points or cpu_points: which list of the trial's; empty: it is around the trial",
+            lambda row: row.points,
+        ),
+        shared("point", lambda row: row.point),
+        text("when", "before or after", lambda row: row.when),
+        count("cpu", "the CPU that writes first", lambda row: row.reading.cpus[0]),
+        count("other_cpu", "the CPU that answers", lambda row: row.reading.cpus[1]),
+        number(
+            "round_trip_ns",
+            "ns",
+            "the shortest batch over its round trips; empty: there is no reading",
+            lambda row: row.reading.round_trip_ns,
+        ),
+        whole("least_batch_ns", "ns", "the shortest batch", lambda row: row.reading.least_batch_ns),
+        whole("median_batch_ns", "ns", "the middle batch", lambda row: row.reading.median_batch_ns),
+        count("batch_round_trips", "round trips of a batch", lambda row: row.reading.batch_round_trips),
+        count("batches", "batches that were timed", lambda row: row.reading.batches),
+        text("reason", "why there is no reading", lambda row: row.reading.reason),
+    ),
+    optional=True,
 )

@@ -13,6 +13,7 @@ from virtoll.report.table import (
     count,
     mean,
     number,
+    of_hand_over,
     shared,
     text,
     whole,
@@ -88,6 +89,7 @@ BOOKS: Final[tuple[Column[PointValue], ...]] = (
         "that the sink's kernel dropped in front of it",
         lambda point: point.kernel_dropped_frames,
     ),
+    *of_hand_over(lambda point: point.hand_over),
 )
 """Of a point what was sent and what arrived: a dataset has most of it as well."""
 
