@@ -37,8 +37,8 @@ from tests.support.runs_by_hand import (
 from tests.support.small_run import task_of
 
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.between_runs import FIRST, Pair, between_runs, common_pairs, side_by_side
-from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.between_runs import FIRST, between_runs, common_pairs, side_by_side
+from virtoll.stats.compare import Comparison, Pair, Verdict
 from virtoll.stats.states import TwoStates
 from virtoll.stats.verdicts import Judged, Rules, judge_two
 

@@ -33,7 +33,6 @@ from virtoll.stats.between_runs import (
     FIRST,
     Between,
     By,
-    Pair,
     Sample,
     between_runs,
     common_pairs,
@@ -42,7 +41,7 @@ from virtoll.stats.between_runs import (
     why_no_cost,
 )
 from virtoll.stats.bounds import TWO_BOUNDS
-from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.compare import Comparison, Pair, Verdict
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 ONE = "one", "generator's limit"  # of both runs is a lower bound: what a reason names

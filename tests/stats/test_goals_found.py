@@ -94,7 +94,7 @@ def test_medians_are_of_blocks_with_a_bound_and_need_every_upper_one() -> None:
     assert (none.lower, none.upper, none.conditional_throughput, none.trial_ns) == (None, None, None, ())
 
 
-def test_a_search_that_ran_out_of_time_is_a_lower_bound_and_each_has_a_width() -> None:
+def test_a_search_out_of_time_is_a_lower_bound_and_each_has_a_width() -> None:
     one = goal(lower=bound(10.0), upper=bound(12.0), conditional_throughput_frames_per_second=10.0)
     two = goal(lower=bound(10.0), upper=bound(15.0), conditional_throughput_frames_per_second=10.0)
     assert not ThroughputRow("p", NDR, (one, two)).is_lower_bound

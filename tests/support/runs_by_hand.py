@@ -14,8 +14,8 @@ from tests.support.small_run import manifested
 
 from virtoll.runfolder.campaign_records import HostRecord
 from virtoll.stats.analysis import Analysis, analyse
-from virtoll.stats.between_runs import By, Pair
-from virtoll.stats.compare import Comparison
+from virtoll.stats.between_runs import By
+from virtoll.stats.compare import Comparison, Pair
 from virtoll.stats.intervals import Interval
 
 Durations = Mapping[str, Mapping[str, Sequence[float]]]

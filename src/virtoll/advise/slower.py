@@ -36,22 +36,19 @@ def judge_slower(between: Between, limit: float, text: str, damage: Sequence[str
 
     `damage`: what of the run folders is not as it was when the runs ended.
     """
-    doubts = [f"a run folder is not as it was when its run ended: {'; '.join(damage)}"] if damage else []
-    noisy = [
-        f"the host of run {run.data.manifest.run} was unfit: {'; '.join(run.fitness.reasons)}" for run in between.unfit
-    ]
-    doubts += noisy
+    doubts, doubt = [], ""
+    for run in between.unfit:
+        doubt = "the host of a run was unfit"
+        doubts.append(f"the host of run {run.data.manifest.run} was unfit: {'; '.join(run.fitness.reasons)}")
+    if damage:
+        doubt = "a run folder is not as it was when its run ended"
+        doubts.insert(0, f"{doubt}: {'; '.join(damage)}")
     unsound = {comparison.task for comparison in between.alarms}
     if unsound:
         doubts.append(f"the A/A control differs: {', '.join(comparison.task.label for comparison in between.alarms)}")
     threshold = f"--fail-if-slower {text}"
-    whole = ""
-    if noisy:
-        whole = "the host of a run was unfit"
-    if damage:
-        whole = "a run folder is not as it was when its run ended"
     checks = [
-        _checked(between, comparison, limit, threshold, whole, unsound)
+        _checked(between, comparison, limit, threshold, doubt, unsound)
         for comparison in between.comparisons
         if comparison.task.metric.primary and not _is_new(between, comparison)
     ]

@@ -180,22 +180,7 @@ class Timekeeper:
             error_estimate_ns=max(errors) + excess_ns if errors else None,
             guest=reply.guest,
         )
-        problem = None
-        if marks is None:
-            problem = "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
-        # The guest slept for `pause_ns` between them, by a clock of its own that may run fast.
-        elif own_ns is not None and 2 * own_ns <= reply.guest.pause_ns:
-            problem = (
-                "both marks of the job reached the timekeeper at once: the first was held up; the duration is not known"
-            )
-        elif excess_ns > _MOST_EXCESS * (duration_ns(clock) or 0):
-            problem = (
-                f"the guest reported a pause of {round(reply.guest.pause_ns / 1e6, 1):g} ms before its job, where "
-                f"{request.pause_ns / 1e6:g} ms were requested: what that takes off the duration cannot be checked; "
-                "measure on a less busy host, or a longer job"
-            )
-        elif not before or not after:
-            problem = "the path to the timekeeper answered no echo; the error of the duration is not known"
+        problem = _problem(clock, own_ns, request.pause_ns, excess_ns)
         return TimedJob(clock, dict(reply.result), reply.check, problem)
 
     def _mark_link(self) -> MarkLink | None:
@@ -276,6 +261,27 @@ def _step_ns(offset_change_ns: int) -> int:
 
 def _between(marks: Marks | None, step_ns: int) -> int | None:
     return None if marks is None else marks.end_ns - marks.start_ns - step_ns
+
+
+def _problem(clock: Clock, between_ns: int | None, pause_ns: int, excess_ns: int) -> str | None:
+    """Why a duration cannot be believed; None: it can. ``pause_ns``: as requested, ``excess_ns``: of the one made."""
+    made_ns = 0
+    if clock.guest is not None:
+        made_ns = clock.guest.pause_ns
+    if clock.marks is None:
+        return "a mark of the job's start or end did not reach the timekeeper; the duration is not known"
+    # The guest slept for `pause_ns` between them, by a clock of its own that may run fast.
+    if between_ns is not None and 2 * between_ns <= made_ns:
+        return "both marks of the job reached the timekeeper at once: the first was held up; the duration is not known"
+    if excess_ns > _MOST_EXCESS * (duration_ns(clock) or 0):
+        return (
+            f"the guest reported a pause of {round(made_ns / 1e6, 1):g} ms before its job, where {pause_ns / 1e6:g} ms "
+            "were requested: what that takes off the duration cannot be checked; measure on a less busy host, or a "
+            "longer job"
+        )
+    if not clock.path_delay_before_ns or not clock.path_delay_after_ns:
+        return "the path to the timekeeper answered no echo; the error of the duration is not known"
+    return None
 
 
 def _excess_of_pause_ns(guest: GuestClock, outside_ns: int | None, most_ns: int) -> int:

@@ -31,7 +31,8 @@ from virtoll.errors import ThresholdMissed, ThresholdNotTold, UsageError
 if TYPE_CHECKING:
     from virtoll.report import Analysis, GateView
     from virtoll.report.compared import Compared
-    from virtoll.stats.between_runs import Between, By, Pair, Unlike
+    from virtoll.stats.between_runs import Between, By, Unlike
+    from virtoll.stats.compare import Pair
 
 _KINDS: tuple[Unlike, ...] = ("host", "agent", "unit")
 _MOST = 26  # runs, each of which has a letter
@@ -255,7 +256,8 @@ def _told(operands: Sequence[_Operand], request: _CompareOptions) -> list[Compar
 
 def _of_two_builds(side: _Side, request: _CompareOptions) -> Compared:
     """A run of two builds, each platform's second against its first."""
-    from virtoll.stats.between_runs import Pair, side_by_side
+    from virtoll.stats.between_runs import side_by_side
+    from virtoll.stats.compare import Pair
 
     manifest = side.analysis.data.manifest
     if manifest.against is None:
@@ -273,7 +275,8 @@ def _of_two_builds(side: _Side, request: _CompareOptions) -> Compared:
 
 def _of_two(first: _Side, second: _Side, request: _CompareOptions, shared: int) -> Compared:
     """Two runs, or two platforms, which are paired where both are of one run."""
-    from virtoll.stats.between_runs import Pair, between_runs, side_by_side
+    from virtoll.stats.between_runs import between_runs, side_by_side
+    from virtoll.stats.compare import Pair
 
     _refuse_unplanned([first.analysis, second.analysis], request)
     labels = first.operand.label, second.operand.label

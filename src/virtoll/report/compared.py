@@ -126,19 +126,22 @@ def _run_words(analysis: Analysis) -> str:
 
 
 def _fitness_words(fitness: HostFitness) -> str:
-    load = "its load was not recorded" if fitness.load is None else f"load per CPU {units.significant(fitness.load)}"
-    return f"{'; '.join((f'{fitness.level}, {load}', *fitness.reasons))}"
+    load = "its load was not recorded"
+    if fitness.load is not None:
+        load = f"load per CPU {units.significant(fitness.load)}"
+    return "; ".join((f"{fitness.level}, {load}", *fitness.reasons))
 
 
 def cautions(compared: Compared) -> list[str]:
     """What must be read before any number, a sentence each."""
     between = compared.between
-    sentences = [
-        f"The host of {compared.first if run is between.first else compared.second} was unfit: what looks like a "
-        "platform's cost may be that of the host's other load. Measure again on a quiet host, or both builds in one "
-        "run with --against."
-        for run in between.unfit
-    ]
+    sentences = []
+    for unfit in between.unfit:
+        name = compared.first if unfit is between.first else compared.second
+        sentences.append(
+            f"The host of {name} was unfit: what looks like a platform's cost may be that of the host's other load. "
+            "Measure again on a quiet host, or both builds in one run with --against."
+        )
     sentences += compared.remarks
     for analysis in (between.first,) if between.paired else (between.first, between.second):
         state = analysis.data.state.state

@@ -5,8 +5,8 @@ from typing import Final
 
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.table import Table, count, family_of, joint_interval, number, of_comparison, of_task, shared, text
-from virtoll.stats.between_runs import Between, Pair, Sample
-from virtoll.stats.compare import Comparison
+from virtoll.stats.between_runs import Between, Sample
+from virtoll.stats.compare import Comparison, Pair
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
 from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, within_bounds_of_two
 from virtoll.stats.comparability import Identity, why_incomparable
-from virtoll.stats.compare import DIFFERENT, Comparison, Verdict, compare, logs_of, means_by_host
+from virtoll.stats.compare import DIFFERENT, Comparison, Pair, Verdict, compare, logs_of, means_by_host
 from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.summaries import CellSummary, block_values
 from virtoll.stats.values import Task
@@ -42,24 +42,6 @@ Key = tuple[str, str, str]
 Logs = Mapping[int | str, float]
 """By block the log share or value; by host, in a run that was merged of several: hosts are what scatters there."""
 _LogsOf = Callable[[Analysis, str, Task], Logs]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Which platform of the first run is compared with which of the second, by label.
-
-    `builds`: they are two builds of one platform, whose name is the first's.
-    """
-
-    first: str
-    second: str
-    builds: bool = False
-
-    @property
-    def name(self) -> str:
-        """'runc', or 'runc-new against runc'."""
-        alike = self.builds or self.first == self.second
-        return self.first if alike else f"{self.second} against {self.first}"
 
 
 @dataclass(frozen=True)

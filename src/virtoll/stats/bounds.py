@@ -75,18 +75,17 @@ def against_lower_bounds(
     base really is. The other way round, a lower bound that is slower or alike may yet be faster. ``baseline``: whose
     rates they are compared with; None: with the same platform's alone.
     """
-    marked = []
-    for comparison in comparisons:
-        base = comparison.platform if baseline is None else baseline
-        is_platform_bound = baseline is not None and (comparison.platform, comparison.task) in bounds
-        if (base, comparison.task) in bounds and comparison.verdict in (Verdict.ALIKE, Verdict.FASTER):
-            judged = undecided(comparison, f"{comparison.against} {MAY_FORWARD_MORE}", low=0.0)
-        elif is_platform_bound and comparison.verdict in (Verdict.ALIKE, Verdict.SLOWER):
-            judged = undecided(comparison, f"{comparison.platform} {MAY_FORWARD_MORE}", high=math.inf)
-        else:
-            judged = comparison
-        marked.append(judged)
-    return marked
+    return [_as_bounds_bear(comparison, bounds, baseline) for comparison in comparisons]
+
+
+def _as_bounds_bear(comparison: Comparison, bounds: Collection[tuple[str, Task]], baseline: str | None) -> Comparison:
+    base, verdict = baseline or comparison.platform, comparison.verdict
+    if (base, comparison.task) in bounds and verdict in (Verdict.ALIKE, Verdict.FASTER):
+        return undecided(comparison, f"{comparison.against} {MAY_FORWARD_MORE}", low=0.0)
+    is_platform_bound = baseline is not None and (comparison.platform, comparison.task) in bounds
+    if is_platform_bound and verdict in (Verdict.ALIKE, Verdict.SLOWER):
+        return undecided(comparison, f"{comparison.platform} {MAY_FORWARD_MORE}", high=math.inf)
+    return comparison
 
 
 def undecided(
@@ -94,8 +93,10 @@ def undecided(
 ) -> Comparison:
     """The comparison without its verdict, for this reason. ``low``, ``high``: open ends of the joint interval."""
     joint = comparison.simultaneous
-    if joint is not None:
-        joint = replace(joint, low=joint.low if low is None else low, high=joint.high if high is None else high)
+    if joint is not None and low is not None:
+        joint = replace(joint, low=low)
+    if joint is not None and high is not None:
+        joint = replace(joint, high=high)
     return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, simultaneous=joint, reason=reason)
 
 
@@ -142,7 +143,7 @@ def all_within_search_bounds(
     """All of them so, against the baseline; ``widths``: `search_widths`."""
     within = []
     for comparison in comparisons:
-        below = widths.get((baseline, comparison.task), 0.0) if baseline is not None else 0.0
+        below = widths.get((baseline or "", comparison.task), 0.0)
         above = widths.get((comparison.platform, comparison.task), 0.0)
         within.append(within_search_bounds(comparison, below, above, margin))
     return within

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import MAY_FORWARD_MORE, TWO_BOUNDS, undecided, within_search_bounds
-from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.compare import Comparison, Pair, Verdict
 from virtoll.stats.values import Task
-
-if TYPE_CHECKING:
-    from virtoll.stats.between_runs import Pair
 
 _ONE_IS_ELSEWHERE = "other CPUs forward"
 _ONE_IS_BOUND = "the baseline is a lower bound in one run"
@@ -80,4 +77,6 @@ def within_bounds_of_two(
 
 def _search_width(analysis: Analysis, label: str, task: Task) -> float:
     counterpart = analysis.own_task(task)
-    return analysis.search_widths.get((label, counterpart), 0.0) if counterpart is not None else 0.0
+    if counterpart is None:
+        return 0.0
+    return analysis.search_widths.get((label, counterpart), 0.0)

@@ -181,8 +181,8 @@ def _unevenness(values: Array, place: int) -> float:
     even = noise.sum() / (number - 2) * (1 / place + 1 / (number - place))
     if even == 0:
         return 1.0
-    own = before.sum() / ((len(before) - 1) * place) + after.sum() / ((len(after) - 1) * (number - place))
-    return max(1.0, math.sqrt(own / even))
+    of_sides = before.sum() / ((len(before) - 1) * place) + after.sum() / ((len(after) - 1) * (number - place))
+    return max(1.0, math.sqrt(of_sides / even))
 
 
 def _correlation(values: Array) -> float:

@@ -36,6 +36,24 @@ DECIDED = DIFFERENT | {Verdict.ALIKE}
 
 
 @dataclass(frozen=True)
+class Pair:
+    """Which platform of the first run is compared with which of the second, by label.
+
+    `builds`: they are two builds of one platform, whose name is the first's.
+    """
+
+    first: str
+    second: str
+    builds: bool = False
+
+    @property
+    def name(self) -> str:
+        """'runc', or 'runc-new against runc'."""
+        alike = self.builds or self.first == self.second
+        return self.first if alike else f"{self.second} against {self.first}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """One platform against the baseline on one task: `share` with its interval, and the verdict with its reason.
 

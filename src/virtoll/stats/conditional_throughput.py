@@ -79,12 +79,12 @@ class ThroughputRow:
 
         The highest rate that keeps to the goal is anywhere between them. Blocks without one of both do not count.
         """
-        widths = [
-            math.log(goal.upper.rate_frames_per_second / goal.conditional_throughput_frames_per_second)
-            for goal in self.found
-            if goal.upper is not None and goal.conditional_throughput_frames_per_second
-        ]
-        return max(statistics.fmean(widths), 0.0) if widths else 0.0
+        widths = [0.0]
+        for goal in self.found:
+            if goal.upper is not None and goal.conditional_throughput_frames_per_second:
+                ratio = goal.upper.rate_frames_per_second / goal.conditional_throughput_frames_per_second
+                widths.append(math.log(ratio))
+        return max(statistics.fmean(widths[1:] or widths), 0.0)
 
     @property
     def ended(self) -> tuple[str, ...]:

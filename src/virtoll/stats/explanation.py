@@ -10,6 +10,7 @@ read by any other statistic. Pure.
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -107,20 +108,9 @@ def _explanation(
     platform: str, cell: tuple[str, str], title: str, trials: Sequence[ObservedTrial], against: _Values
 ) -> Explanation:
     values = _values(trials)
-    different: list[Counted] = []
-    likely: list[Counted] = []
-    single: list[Counted] = []
-    unclear: list[Counted] = []
-    only_here: list[Counted] = []
+    counts: defaultdict[str, list[Counted]] = defaultdict(list)
     for count in _corrected([_counted(name, each, against.get(name, {})) for name, each in values.items()]):
-        if count.difference is None:
-            only_here.append(count)
-        elif count.difference.interval is None:
-            single.append(count)
-        elif count.is_certain:
-            different.append(count)
-        else:
-            (likely if count.is_likely else unclear).append(count)
+        counts[_standing(count)].append(count)
     jobs = [trial.jobs for trial in trials if trial.jobs is not None]
     lost = [trial.reason or trial.status for trial in trials if trial.status != "ok"]
     uncounted = {name: why for trial in trials for name, why in trial.uncounted.items() if name not in values}
@@ -131,14 +121,25 @@ def _explanation(
         title=title,
         unit="job" if jobs else "frame",
         trials=len(trials) - len(lost),
-        different=tuple(sorted(different, key=_largest_first)),
-        likely=tuple(sorted(likely, key=_largest_first)),
-        single=tuple(sorted(single, key=_largest_first)),
-        open=tuple(unclear),
-        only_here=tuple(sorted(only_here, key=_largest_first)),
+        different=tuple(sorted(counts["different"], key=_largest_first)),
+        likely=tuple(sorted(counts["likely"], key=_largest_first)),
+        single=tuple(sorted(counts["single"], key=_largest_first)),
+        open=tuple(counts["open"]),
+        only_here=tuple(sorted(counts["only_here"], key=_largest_first)),
         uncounted=uncounted,
         lost=tuple(dict.fromkeys(lost)),
     )
+
+
+def _standing(count: Counted) -> str:
+    """In which list of an explanation a counter stands."""
+    if count.difference is None:
+        return "only_here"
+    if count.difference.interval is None:
+        return "single"
+    if count.is_certain:
+        return "different"
+    return "likely" if count.is_likely else "open"
 
 
 def _values(trials: Sequence[ObservedTrial]) -> _Values:
@@ -187,8 +188,13 @@ def _counted(name: str, by_repetition: Mapping[int, float], against: Mapping[int
 
 def _corrected(counts: Sequence[Counted]) -> list[Counted]:
     """With Holm's p-values of all of them that have one."""
-    adjusted = iter(holm([count.p_adjusted for count in counts if count.p_adjusted is not None]))
-    return [replace(count, p_adjusted=next(adjusted)) if count.p_adjusted is not None else count for count in counts]
+    tested = list(filter(lambda count: count.p_adjusted is not None, counts))
+    adjusted = dict(zip(map(_name, tested), holm([count.p_adjusted or 0.0 for count in tested]), strict=True))
+    return [replace(count, p_adjusted=adjusted.get(count.name)) for count in counts]
+
+
+def _name(count: Counted) -> str:
+    return count.name
 
 
 def p_value(differences: Sequence[float]) -> float:

@@ -192,8 +192,11 @@ class History:
 
     def is_by_unfit_runs(self, series: Series) -> bool:
         """Whether the host was unfit in most runs on one side of the last change, so that it may be the cause."""
-        sides = [[self.runs[place].unfit for place in series.within(stretch)] for stretch in series.stretches[-2:]]
-        return any(2 * sum(side) > len(side) for side in sides)
+        for stretch in series.stretches[-2:]:
+            places = series.within(stretch)
+            if 2 * sum(self.runs[place].unfit for place in places) > len(places):
+                return True
+        return False
 
     @property
     def shares(self) -> tuple[Series, ...]:

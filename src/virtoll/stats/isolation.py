@@ -176,15 +176,23 @@ def _within_searches(
         if trial.condition is not None:
             trials_of.setdefault(trial.condition.label, []).append(trial)
     for label, trials in trials_of.items():
-        searches |= {(row.platform, row.task, label): row for row in throughput_rows(tasks, trials)}
+        for row in throughput_rows(tasks, trials):
+            searches[row.platform, row.task, label] = row
     within = []
     for comparison in comparisons:
-        row = searches.get((comparison.platform, comparison.task, comparison.condition))
-        below = alone.get((comparison.platform, comparison.task), 0.0)
-        told = within_search_bounds(comparison, below, row.log_width if row is not None else 0.0, margin)
-        if row is not None and row.is_lower_bound and told.verdict in (Verdict.SLOWER, Verdict.ALIKE):
-            told = undecided(told, f"{told.platform} {MAY_FORWARD_MORE}", high=math.inf)
-        within.append(told)
+        search = searches.get((comparison.platform, comparison.task, comparison.condition))
+        if search is not None:
+            below = alone.get((comparison.platform, comparison.task), 0.0)
+            within.append(_within_search(comparison, search, below, margin))
+        else:
+            within.append(comparison)
+    return within
+
+
+def _within_search(comparison: Comparison, search: ThroughputRow, below: float, margin: float) -> Comparison:
+    within = within_search_bounds(comparison, below, search.log_width, margin)
+    if search.is_lower_bound and within.verdict in (Verdict.SLOWER, Verdict.ALIKE):
+        return undecided(within, f"{within.platform} {MAY_FORWARD_MORE}", high=math.inf)
     return within
 
 

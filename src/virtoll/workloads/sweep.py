@@ -167,7 +167,8 @@ def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Poi
     if overload_harms and len(points) > 1:
         swept.append(point(first * factor ** _top_step(points)))
     most = max(map(source_rate, swept))
-    if most > 0 and (below := preferred_rate(_BELOW_MAXIMUM * most)) not in {first * factor**step for step in points}:
+    below = preferred_rate(_BELOW_MAXIMUM * most)
+    if below > 0 and below not in [tried.intended_rate_frames_per_second for tried in swept]:
         swept.append(point(below))
     return swept
 
@@ -180,7 +181,12 @@ def _top_step(points: Mapping[int, Point]) -> float:
 
 
 def preferred_rate(most: float) -> float:
-    """The largest preferred number (ISO 3, R20: 1, 1.12, 1.26, 1.41 ...) that is not above, so that trials agree."""
+    """The largest preferred number (ISO 3, R20: 1, 1.12, 1.26, 1.41 ...) that is not above, so that trials agree.
+
+    0 of nothing.
+    """
+    if most <= 0:
+        return 0.0
     return float(f"{10 ** (math.floor(20 * math.log10(most) + 1e-9) / 20):.3g}")
 
 
