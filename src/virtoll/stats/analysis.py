@@ -13,14 +13,10 @@ from virtoll.runfolder.looks import Looks, extended_level
 from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
 from virtoll.stats.against_baseline import compare_all, host_labels, host_states, host_values
 from virtoll.stats.bounds import (
-    against_lower_bounds,
-    all_within_search_bounds,
     forwarded_elsewhere,
     lower_bounds,
     receiving_apart,
     search_widths,
-    without_two_bounds,
-    without_unpinned,
 )
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of
@@ -31,6 +27,7 @@ from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, by_cell, family_
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.cpu_over_parameters import cpu_cells
+from virtoll.stats.decisions import decided
 from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
@@ -61,7 +58,7 @@ from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, cells_of
 from virtoll.stats.sweeps import Curve, PointValue, curves, point_values
 from virtoll.stats.values import Gap, Observation, Task, observations_of, printed_tasks, tasks_of
-from virtoll.stats.verdicts import Rules, decide_families
+from virtoll.stats.verdicts import Rules
 from virtoll.stats.wire import BackendUse, LossRow, PaceRow, backend_uses, loss_rows, pace_rows
 
 __all__ = ["Analysis", "RunData", "analyse"]
@@ -468,7 +465,7 @@ def analyse(data: RunData) -> Analysis:
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     untested = compare_all(data, platforms, alone, cells, caveats, host)
-    comparisons, control = _decided(data, untested, bounds, search_widths(searches), rules, states)
+    comparisons, control = decided(data, untested, bounds, search_widths(searches), rules, states)
     return Analysis(
         data=data,
         platforms=platforms,
@@ -494,22 +491,3 @@ def _sweeps(data: RunData, tasks: Sequence[Task], points: Sequence[PointValue]) 
     swept = {task.parameters: task for task in tasks if task.metric.source == "points"}
     senders = {parameters for parameters, task in swept.items() if not task.is_forwarding_rate}
     return curves([point for point in points if point.parameters in swept], receiving_apart(data.boots), senders)
-
-
-def _decided(
-    data: RunData,
-    untested: tuple[Sequence[Comparison], Sequence[Comparison]],
-    bounds: frozenset[tuple[str, Task]],
-    widths: Mapping[tuple[str, Task], float],
-    rules: Rules,
-    states: Sequence[TwoStates],
-) -> tuple[tuple[Comparison, ...], tuple[Comparison, ...]]:
-    """The comparisons and the A/A control with their verdicts, as far as bounds allow one."""
-    baseline, elsewhere = data.manifest.baseline, forwarded_elsewhere(data.boots)
-    comparisons, control = (without_unpinned(family, elsewhere, baseline) for family in untested)
-    comparisons = without_two_bounds(comparisons, bounds, baseline)
-    comparisons, control = (
-        all_within_search_bounds(family, widths, baseline, rules.margin)
-        for family in decide_families(comparisons, control, rules, states)
-    )
-    return tuple(against_lower_bounds(comparisons, bounds, baseline)), tuple(control)
