@@ -114,5 +114,5 @@ def _finding(
     if measured is None:
         reason = "nothing was measured"
     elif outcome is Outcome.NOT_DECIDED:
-        reason = "the interval holds the fault and its absence; a quiet host or more blocks would decide it"
+        reason = "the interval holds the fault and its absence; a quiet host or more blocks would decide"
     return Finding(*what, injected, measured, outcome, rule, reason)

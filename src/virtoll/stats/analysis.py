@@ -13,7 +13,6 @@ from virtoll.runfolder.looks import Looks, extended_level
 from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
 from virtoll.stats.against_baseline import compare_all, host_labels, host_states, host_values
 from virtoll.stats.bounds import (
-    decided_within_bounds,
     forwarded_elsewhere,
     lower_bounds,
     receiving_apart,
@@ -28,6 +27,7 @@ from virtoll.stats.compare import DIFFERENT, LEVEL, Comparison, by_cell, family_
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
 from virtoll.stats.consolidation import Consolidation, consolidations
 from virtoll.stats.cpu_over_parameters import cpu_cells
+from virtoll.stats.decisions import decided
 from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
@@ -465,7 +465,7 @@ def analyse(data: RunData) -> Analysis:
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     untested = compare_all(data, platforms, alone, cells, caveats, host)
-    comparisons, control = decided_within_bounds(data, untested, bounds, search_widths(searches), rules, states)
+    comparisons, control = decided(data, untested, bounds, search_widths(searches), rules, states)
     return Analysis(
         data=data,
         platforms=platforms,

@@ -20,11 +20,9 @@ from virtoll.stats.ceilings import Headroom
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import ThroughputRow
 from virtoll.stats.intervals import Interval
-from virtoll.stats.run_data import RunData
-from virtoll.stats.states import TwoStates
 from virtoll.stats.sweeps import Curve
 from virtoll.stats.values import Task
-from virtoll.stats.verdicts import MARGINS, Rules, decide_families
+from virtoll.stats.verdicts import MARGINS
 
 TWO_BOUNDS = "two lower bounds"
 NOT_PINNED = "not forwarded on the guest's CPUs"
@@ -34,25 +32,6 @@ MAY_FORWARD_MORE = (
 )
 _ROUNDING = 1e-9
 _SENDERS, _KERNELS = "the core that sends", "CPUs of the kernel's choice"
-
-
-def decided_within_bounds(
-    data: RunData,
-    untested: tuple[Sequence[Comparison], Sequence[Comparison]],
-    bounds: frozenset[tuple[str, Task]],
-    widths: Mapping[tuple[str, Task], float],
-    rules: Rules,
-    states: Sequence[TwoStates],
-) -> tuple[tuple[Comparison, ...], tuple[Comparison, ...]]:
-    """The comparisons and the A/A control with their verdicts, as far as bounds allow one."""
-    baseline, elsewhere = data.manifest.baseline, forwarded_elsewhere(data.boots)
-    comparisons, control = (without_unpinned(family, elsewhere, baseline) for family in untested)
-    comparisons = without_two_bounds(comparisons, bounds, baseline)
-    comparisons, control = (
-        all_within_search_bounds(family, widths, baseline, rules.margin)
-        for family in decide_families(comparisons, control, rules, states)
-    )
-    return tuple(against_lower_bounds(comparisons, bounds, baseline)), tuple(control)
 
 
 def lower_bounds(
