@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.campaign_lines import campaign_lines
-from virtoll.report.headline import control_line, headline_tasks, order_line, resemblance_line
+from virtoll.report.headline import (
+    NOISE_COMMAND,
+    control_line,
+    headline_tasks,
+    order_line,
+    resemblance_line,
+    unfit_line,
+)
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import LEVEL, Comparison, Verdict
 from virtoll.stats.ranking import Placed, Ranking, ranking
@@ -19,7 +26,6 @@ from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules
 
 _NAMED = 4  # comparisons that more blocks would decide
-_REMEDY = "virtoll doctor --noise"
 PLACES = "A place such as 2 to 4: the intervals of these meet, so that their order is not known."
 
 
@@ -113,7 +119,7 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
     data, manifest = analysis.data, analysis.data.manifest
     reason = f": {data.state.reason}" if data.state.reason else ""
-    sentences = []
+    sentences = [unfit_line(analysis)] if unfit_line(analysis) else []
     if data.state.state != "complete":
         sentences.append(
             f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
@@ -228,7 +234,7 @@ def _far(left: Sequence[Remaining], unit: str) -> str:
     widened = sum(undecided.comparison.gap > 1 for undecided in endless)
     far = sum(undecided.blocks is not None and not undecided.near for undecided in left)
     reasons = (
-        (far, "needs", "need", f"more than twice as many {unit}s as this run has: less noise helps more ({_REMEDY})"),
+        (far, "needs", "need", f"more than twice as many {unit}s as this run has: less noise helps ({NOISE_COMMAND})"),
         (widened, "is", "are", f"left open by the host's two speeds, which no {unit} cures"),
         (
             len(endless) - widened,

@@ -6,6 +6,7 @@ with what the interval still allows: it is not the same as "no cost". The words 
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from virtoll import units
 from virtoll.report import words
@@ -23,6 +24,7 @@ from virtoll.stats.values import Task, title_of
 CAVEAT_SIGN = "†"
 CUT = " …"
 # Of one metric so many sizes are told one by one, and more as a range: the table has each.
+NOISE_COMMAND: Final = "virtoll doctor --noise"
 _NAMED_SINGLY = 3
 _STATES_NAMED = 4
 # A run decides where its limits are no larger. It is where words go over from percent to factors: a run that misses
@@ -190,6 +192,17 @@ def overhead_line(analysis: Analysis) -> str:
             performance = words.share_and_interval(comparison.share, comparison.interval)
             effects.append(f"{effect.platform} {comparison.task.label} {performance}")
     return f"{line} Performance without counters, of that with them: {', '.join(effects)}." if effects else line
+
+
+def unfit_line(analysis: Analysis) -> str:
+    """That the host was unfit, and what helps; empty if it was not. `host_line` has the reasons."""
+    if analysis.fitness.level is not FitnessLevel.UNFIT:
+        return ""
+    return (
+        "The host was unfit for measurements: small differences are not found then, and costs may be those of its "
+        f"load. End other work; '{NOISE_COMMAND}' and 'virtoll doctor' show what disturbs, and 'virtoll doctor --tune' "
+        "makes the host quieter."
+    )
 
 
 def states_line(analysis: Analysis) -> str:

@@ -44,7 +44,9 @@ _OF_ANALYSIS: Final[tuple[Callable[[Analysis], Any], ...]] = (
     headline.overhead_line,
     headline.order_line,
     headline.platform_words,
+    headline.resemblance_line,
     headline.states_line,
+    headline.unfit_line,
     headline.unlike_line,
 )
 """The templates have what each says under its name."""
