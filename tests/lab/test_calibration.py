@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.support import experiments
+from tests.support.guests import STARVED, right_or_disturbed
 from tests.support.machine import why_not_pinned
 from tests.support.playground import Playground
 from tests.support.real_run import measuring
@@ -112,9 +113,9 @@ def test_both_ends_are_calibrated_and_every_loss_is_booked(place: Playground) ->
     running = place.run(*arguments)
     assert running.process.returncode == 0, running.said
     folder = RunFolder.open(measured)
-    assert [(trial.platform, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
+    assert [(trial.platform, trial.reason) for trial in folder.trials() if not right_or_disturbed(trial)] == []
     records = folder.calibrations()
-    assert [record.reason for record in records if record.status != "ok"] == []
+    assert [record.reason for record in records if record.status != "ok" and STARVED not in (record.reason or "")] == []
     assert [record.when for record in records[:2]] == ["start"] * 2
     assert {record.when for record in records[2:]} == {"end"}
     for record in records:

