@@ -134,6 +134,15 @@ def test_a_pause_beyond_the_request_is_an_error_and_at_most_a_tenth(
         assert excess_ms * 1_000_000 <= job.clock.error_estimate_ns <= excess_ms * 1_000_000 + 100
 
 
+def test_a_busy_host_that_wakes_a_guest_late_costs_no_short_job() -> None:
+    """Its 49 ms are in the error; what is longer is no sleep of a guest that is well."""
+    late = timed(guest(pause_ns=60_000_000, apart_ns=100_000_000, took_ns=100_000_000), peer(), link=False)
+    assert late.problem is None
+    assert late.clock.error_estimate_ns >= 40_000_000
+    longer = timed(guest(pause_ns=80_000_000, apart_ns=100_000_000, took_ns=100_000_000), peer(), link=False)
+    assert_facts(longer.problem, "pause", "80 ms", "10 ms")
+
+
 def test_a_pause_is_compared_by_the_outside_clock() -> None:
     """The guest's clock tells a third of the time: its 200 ms are 600 ms outside, of a job of 1.4 s."""
     job = timed(guest(pause_ns=200_000_000, apart_ns=2_000_000_000, took_ns=666_666_666), peer())

@@ -7,8 +7,9 @@ Where a guest has no such link, the same marks over the agent's channel do, stam
 After the start mark the guest sleeps for ``PAUSE_NS``: a job that begins at once can keep the CPU from who carries the
 mark. It measures the pause by its own clock, and the duration is without that share of it
 (``runfolder.records.duration_ns``). Nothing outside the guest sees when the pause ends. So a guest that reports a
-longer pause than it was to make is believed no further than a tenth of the duration: what is too much adds to the
-error, and more makes the trial invalid. The agent marks and pauses once more if it woke up late; the last start counts.
+longer pause than it was to make is believed no further than 50 ms or a tenth of the duration: what is too much adds
+to the error, and more makes the trial invalid. The agent marks and pauses once more if it woke up late; the last start
+counts.
 
 A mark travels for a time between zero and one whole round trip, as long as the path is as it was when it was tried. It
 may not be, so that this bounds nothing: ``error_estimate_ns`` is the largest round trip seen, or the difference of the
@@ -56,6 +57,8 @@ PAUSE_NS = 10_000_000
 # A pause may be this much longer than requested, besides the path's round trip; beyond it, it is worth a tenth at most.
 _PAUSE_SLACK_NS = 1_000_000
 _MOST_EXCESS = 0.1
+# A busy host wakes a guest so much too late, which it reports truly: that is in the error, and makes no trial invalid.
+_LATE_NS = 50_000_000
 # A guest that is emulated on a busy host answers late; who answers at once pays nothing for them.
 _ECHO_TIMEOUT_NS = 5_000_000_000
 _MARK_DEADLINE_NS = 10_000_000_000
@@ -273,7 +276,7 @@ def _problem(clock: Clock, between_ns: int | None, pause_ns: int, excess_ns: int
     # The guest slept for `pause_ns` between them, by a clock of its own that may run fast.
     if between_ns is not None and 2 * between_ns <= made_ns:
         return "both marks of the job reached the timekeeper at once: the first was held up; the duration is not known"
-    if excess_ns > _MOST_EXCESS * (duration_ns(clock) or 0):
+    if excess_ns > max(_LATE_NS, _MOST_EXCESS * (duration_ns(clock) or 0)):
         return (
             f"the guest reported a pause of {round(made_ns / 1e6, 1):g} ms before its job, where {pause_ns / 1e6:g} ms "
             "were requested: what that takes off the duration cannot be checked; measure on a less busy host, or a "
