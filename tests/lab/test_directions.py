@@ -40,7 +40,9 @@ def test_every_frame_arrives_at_the_other_end_and_at_no_other(live: Connected, b
 
 
 def test_flat_out_the_books_of_both_directions_balance(live: Connected) -> None:
-    measured = Forward(ForwardParameters(directions="both", point_milliseconds=200)).measure(live.bench)
+    measured = guests.measured(
+        Forward(ForwardParameters(directions="both", point_milliseconds=200)), lambda: live.bench
+    )
     assert measured.problem is None
     assert measured.points is not None
     assert measured.points[-1].intended_rate_frames_per_second is None
@@ -51,7 +53,7 @@ def test_flat_out_the_books_of_both_directions_balance(live: Connected) -> None:
 
 def test_the_search_gives_each_direction_half_of_the_load(live: Connected) -> None:
     asked = {"directions": "both", "trial_seconds": 0.1, "sum_seconds": 0.2, "search_seconds": 0.5}
-    measured = Throughput.with_parameters(asked).measure(live.bench)
+    measured = guests.measured(Throughput.with_parameters(asked), lambda: live.bench)
     assert measured.problem is None
     assert measured.result is not None
     assert measured.points is not None

@@ -49,7 +49,7 @@ def test_the_search_never_goes_past_the_routers_known_capacity(slow_router: Conn
         "search_seconds": 20,
         "relative_width": 0.05,
     }
-    measured = Throughput.with_parameters(asked).measure(slow_router.bench)
+    measured = guests.measured(Throughput.with_parameters(asked), lambda: slow_router.bench)
     assert measured.problem is None
     assert measured.result is not None
     assert measured.points is not None
