@@ -263,7 +263,7 @@ def test_a_run_of_another_user_is_not_extended(run: Path) -> None:
 
 def test_the_terminal_names_the_command_only_where_blocks_may_be_added(run: Path) -> None:
     file = experiments.write(
-        run.parent, **{**RIGHT, "platforms": [*PLATFORMS, fake("near", cost=1.1, jitter=0.1, seed=9)]}
+        run.parent, **{**RIGHT, "platforms": [*PLATFORMS, fake("near", cost=1.08, jitter=0.05, seed=9)]}
     )
     near = in_process("run", file, "--into", run.parent / "near")
     assert near.returncode == 0, near.stderr

@@ -119,12 +119,14 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
     """What must be read before any number, a sentence or two each; `damage`: what of the folder is not as it was."""
     data, manifest = analysis.data, analysis.data.manifest
     reason = f": {data.state.reason}" if data.state.reason else ""
-    sentences = [unfit_line(analysis)] if unfit_line(analysis) else []
+    sentences = []
     if data.state.state != "complete":
         sentences.append(
             f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
             f"{how_to_end(analysis)}"
         )
+    if unfit_line(analysis):
+        sentences.append(unfit_line(analysis))
     sentences += campaign_lines(analysis)
     if damage:
         sentences.append(damage_line(damage))
