@@ -125,9 +125,7 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
             f"This run is not complete ({data.state.state}{reason}). What follows rests on what was measured so far; "
             f"{how_to_end(analysis)}"
         )
-    if unfit_line(analysis):
-        sentences.append(unfit_line(analysis))
-    sentences += campaign_lines(analysis)
+    sentences += filter(None, (unfit_line(analysis), *campaign_lines(analysis)))
     if damage:
         sentences.append(damage_line(damage))
     if analysis.extended_from is not None:
