@@ -7,18 +7,16 @@ Reads below ``root``, so that tests can give a tree of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from virtoll.host.readings import read_text
+from virtoll.host.settings import parse_cpus
 
 Distance = Literal["SMT sibling", "same L3", "other L3", "other socket"]
 _CPU = Path("sys/devices/system/cpu")
-
-Item = TypeVar("Item")
-Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -63,18 +61,15 @@ class CpuTopology:
 
         A CPU whose place is not known is on a core of its own, and all these share a cache.
         """
-        cores = _grouped(sorted(cpus), self.core_of)
-        return _grouped(cores, lambda core: self.places[core[0]].l3 if core[0] in self.places else None)
+        caches: dict[int | None, dict[int, list[int]]] = {}
+        for cpu in sorted(cpus):
+            place = self.places.get(cpu)
+            cores = caches.setdefault(None if place is None else place.l3, {})
+            cores.setdefault(self.core_of(cpu), []).append(cpu)
+        return [list(cores.values()) for cores in caches.values()]
 
 
 UNKNOWN: Final = CpuTopology({})
-
-
-def _grouped(items: Sequence[Item], key: Callable[[Item], Key]) -> list[list[Item]]:
-    groups: dict[Key, list[Item]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return list(groups.values())
 
 
 def _place(folder: Path) -> CpuPlace | None:
@@ -90,5 +85,4 @@ def _place(folder: Path) -> CpuPlace | None:
 
 def _first(path: Path) -> int | None:
     """The smallest number of a list such as ``0-3,8-11``."""
-    text = read_text(path)
-    return int(text.replace(",", "-").partition("-")[0]) if text else None
+    return next(iter(parse_cpus(read_text(path) or "")), None)
