@@ -29,7 +29,7 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.traffic_records import CalibrationRecord, Point
 from virtoll.workloads.frame_cost import Meter
-from virtoll.workloads.retakes import RequireCalm, retaken
+from virtoll.workloads.retakes import retaken_unobserved
 from virtoll.workloads.starvation import why_no_result
 from virtoll.workloads.traffic import BACKENDS, FrameParameters, Lane, TrafficStream, send
 
@@ -96,12 +96,10 @@ class Calibrator:
         peer, stream = self._apart(shape) if self.site.far else self._inside(shape)
         ends = TrafficAgents.of_one(peer)
 
-        def measure(rate: float | None, require_calm: RequireCalm) -> Point:
-            point = send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
-            require_calm(point)
-            return point
+        def measure(rate: float | None) -> Point:
+            return send(ends, stream, shape, self._tag(), CALIBRATION_POINT_NS, rate, histograms=True)
 
-        points = [retaken(partial(measure, rate)) for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)]
+        points = [retaken_unobserved(partial(measure, rate)) for rate in (None, FLOOR_RATE_FRAMES_PER_SECOND)]
         if self.site.far:
             return points, []
         meter = Meter(ends, stream, shape, self.pinning.cpus, self._tag, CPU_POINT_NS)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.runfolder.traffic_records import Point
-from virtoll.workloads.retakes import RequireCalm, retaken
+from virtoll.workloads.retakes import retaken_unobserved
 from virtoll.workloads.sweep import frame_totals, source_rate
 from virtoll.workloads.traffic import FrameParameters, Metering, TrafficStream, send
 
@@ -61,12 +61,10 @@ class Meter:
         shape = self.shape.model_copy(update={"backend": backend})
         metering = Metering(self.cpus, WAKE_NS)
 
-        def measure(require_calm: RequireCalm) -> Point:
-            point = send(self.peer, self.stream, shape, self.next_tag(), self.duration_ns, rate, metering=metering)
-            require_calm(point)
-            return point.replace(wake_ns=WAKE_NS)
+        def measure() -> Point:
+            return send(self.peer, self.stream, shape, self.next_tag(), self.duration_ns, rate, metering=metering)
 
-        return retaken(measure)
+        return retaken_unobserved(measure).replace(wake_ns=WAKE_NS)
 
 
 def _missing(point: Point) -> float:

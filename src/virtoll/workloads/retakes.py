@@ -1,6 +1,6 @@
 """Points that are measured again: their generator or sink had no CPU, or their CPUs were moved meanwhile.
 
-Main function: ``retaken``.
+Main functions: ``retaken``, and ``retaken_unobserved`` for points that nothing else reads around.
 """
 
 from __future__ import annotations
@@ -42,6 +42,17 @@ def retaken(measure: Callable[[RequireCalm], Point]) -> Point:
             time.sleep(FIRST_PAUSE_SECONDS * 2 ** len(discarded))
             discarded.append(disturbed.discarded)
     return measure(_accept).replace(discarded=tuple(discarded))
+
+
+def retaken_unobserved(measure: Callable[[], Point]) -> Point:
+    """The same of a point without anything that observes it."""
+
+    def required(require_calm: RequireCalm) -> Point:
+        point = measure()
+        require_calm(point)
+        return point
+
+    return retaken(required)
 
 
 def _require_calm(point: Point) -> None:

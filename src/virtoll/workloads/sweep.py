@@ -206,13 +206,17 @@ def _next_step(parameters: SweepParameters, points: Mapping[int, Point]) -> int 
 def source_rate(point: Point) -> float:
     """Forwarded frames/s of a source, on average, over the point's own length."""
     _, _, forwarded = frame_totals(point)
-    return forwarded * 1e9 / point.duration_ns / len(point.sources)
+    return _of_each(point, forwarded)
 
 
 def _offered_rate(point: Point) -> float:
     """Offered frames/s of a source, on average, over the point's own length."""
     _, offered, _ = frame_totals(point)
-    return offered * 1e9 / point.duration_ns / len(point.sources)
+    return _of_each(point, offered)
+
+
+def _of_each(point: Point, frames: int) -> float:
+    return frames * 1e9 / point.duration_ns / len(point.sources)
 
 
 def sweep_seconds(parameters: SweepParameters, slowdown: float) -> float:
