@@ -145,8 +145,7 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
         )
     elif analysis.blocks == 1:
         sentences.append("Only one block was measured: there are ratios, but no intervals and so no verdicts.")
-    if resemblance_line(analysis):
-        sentences.append(resemblance_line(analysis))
+    sentences += filter(None, (resemblance_line(analysis),))
     if order_line(analysis):
         sentences.append(f"{order_line(analysis)} Randomised blocks keep both apart.")
     return tuple(sentences)

@@ -78,7 +78,7 @@ def control_line(analysis: Analysis) -> str:
     primary metrics, and what a difference there means.
     """
     control, baseline = analysis.data.manifest.control, analysis.data.manifest.baseline
-    together = words.control_ends(comparison for comparison in analysis.control if comparison.task.metric.primary)
+    together = words.joint_ends(comparison for comparison in analysis.control if comparison.task.metric.primary)
     if control is None or together is None:
         return "There is no A/A control: the host was not compared with itself."
     line = f"The host against itself ({control} against {baseline}), all workloads together: {words.apart(*together)}."
@@ -401,13 +401,10 @@ def _remainder(lead: str, alike: Sequence[Comparison], most: int | None = None) 
 def _named(some: Sequence[Comparison]) -> str:
     """Comparisons of one metric, and behind it what is known of the share."""
     (name,) = _names(some)
-    known: list[float] = []
-    for comparison in some:
-        if comparison.simultaneous is not None:
-            known += (comparison.simultaneous.low, comparison.simultaneous.high)
-        elif comparison.share is not None:
-            known.append(comparison.share)
-    return f"{name} ({words.apart(min(known), max(known), words.directions(some[0]))})" if known else name
+    together = words.joint_ends(some)
+    if together is None:
+        return name
+    return f"{name} ({words.apart(*together, words.directions(some[0]))})"
 
 
 def _shares(values: Sequence[float]) -> str:

@@ -254,7 +254,7 @@ def _texts_by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def _control(analysis: Analysis) -> Iterator[str]:
     manifest = analysis.data.manifest
     control = (*analysis.control, *analysis.at_once.control)
-    together = words.control_ends(control)
+    together = words.joint_ends(control)
     if manifest.baseline is None:
         return
     if manifest.control is None or together is None:

@@ -264,10 +264,10 @@ def _narrow(text: str) -> str:
     return text.replace(" to ", "–").replace(" %", "%").replace(" times", "×")
 
 
-def control_ends(control: Iterable[Comparison]) -> tuple[float, float] | None:
-    """The interval that holds all shares of an A/A control together; of one block its shares. None without any."""
+def joint_ends(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
+    """The ends of what holds the shares of all comparisons together; of one block its shares. None without any."""
     limits: list[float] = []
-    for comparison in control:
+    for comparison in comparisons:
         if comparison.simultaneous is not None:
             limits += (comparison.simultaneous.low, comparison.simultaneous.high)
         elif comparison.share is not None:
@@ -280,7 +280,7 @@ def control_ends(control: Iterable[Comparison]) -> tuple[float, float] | None:
 def control_line(control: Sequence[Comparison], subject: str, doubt: str) -> str:
     """An A/A control: between which shares `subject` is, after a `doubt` where one differs; empty without any."""
     measured = [comparison for comparison in control if comparison.caveat is None]
-    together = control_ends(measured)
+    together = joint_ends(measured)
     if together is None:
         return ""
     line = f"{subject}: {between(*together)}, all of them together."

@@ -4,12 +4,12 @@ Main types: `CpuDistance`, one pair over a run. A pair whose readings are of two
 hypervisor, and what passes from one CPU to the other then takes as much longer. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from virtoll.runfolder.hand_over import FAR_RATIO, HandOver, HandOverSpan
 from virtoll.runfolder.records import TrialRecord
-from virtoll.runfolder.traffic_records import CalibrationRecord, Point
+from virtoll.runfolder.traffic_records import CalibrationRecord
 from virtoll.stats.summaries import known, median_of_known
 from virtoll.stats.values import grouped
 
@@ -63,17 +63,28 @@ def _distance(cpus: tuple[int, int], readings: Sequence[HandOver]) -> CpuDistanc
 
 def hand_overs_of(trials: Iterable[TrialRecord], calibrations: Iterable[CalibrationRecord] = ()) -> list[HandOver]:
     """Every reading of a run: around its trials, their points and those of its calibrations."""
-    spans: list[HandOverSpan | None] = []
-    for trial in trials:
-        spans += [trial.hand_over, *_of_points(trial.points, trial.cpu_points)]
-    for calibration in calibrations:
-        spans += _of_points(calibration.points, calibration.cpu_points)
     readings: list[HandOver] = []
-    for span in spans:
-        if span is not None:
-            readings += (*span.before, *span.after)
+    records: list[TrialRecord | CalibrationRecord] = [*trials, *calibrations]
+    for record in records:
+        for around in spans_of(record):
+            readings += (*around.span.before, *around.span.after)
     return readings
 
 
-def _of_points(*lists: Sequence[Point] | None) -> list[HandOverSpan | None]:
-    return [point.hand_over for points in lists for point in points or ()]
+@dataclass(frozen=True)
+class SpanOfRecord:
+    """What was read around a trial, or around a point: its place in one of the record's lists, points or cpu_points."""
+
+    points: str | None
+    place: int | None
+    span: HandOverSpan
+
+
+def spans_of(record: TrialRecord | CalibrationRecord) -> Iterator[SpanOfRecord]:
+    """All that were read, the trial's own first."""
+    if isinstance(record, TrialRecord) and record.hand_over is not None:
+        yield SpanOfRecord(None, None, record.hand_over)
+    for name, points in (("points", record.points), ("cpu_points", record.cpu_points)):
+        for place, point in enumerate(points or ()):
+            if point.hand_over is not None:
+                yield SpanOfRecord(name, place, point.hand_over)

@@ -10,8 +10,9 @@ from typing import Final
 
 from virtoll.report.report_input import ReportInput
 from virtoll.report.table import Table, caveat, count, number, shared, text, whole
-from virtoll.runfolder.hand_over import HandOver, HandOverSpan
+from virtoll.runfolder.hand_over import HandOver
 from virtoll.runfolder.records import CommandRecord, PlannedTrial, TrialRecord
+from virtoll.stats.hand_over import spans_of
 from virtoll.stats.values import canonical
 
 PLAN: Final = Table[PlannedTrial](
@@ -64,13 +65,10 @@ class HandOverRow:
 
 def _hand_overs(source: ReportInput) -> Iterator[HandOverRow]:
     for trial in source.analysis.data.every_trial:
-        spans: list[tuple[str | None, int | None, HandOverSpan | None]] = [(None, None, trial.hand_over)]
-        for of_list, points in (("points", trial.points), ("cpu_points", trial.cpu_points)):
-            spans += [(of_list, place, point.hand_over) for place, point in enumerate(points or ())]
-        for name, place, span in spans:
-            if span is not None:
-                yield from (HandOverRow(trial, name, place, "before", reading) for reading in span.before)
-                yield from (HandOverRow(trial, name, place, "after", reading) for reading in span.after)
+        for around in spans_of(trial):
+            for when, readings in (("before", around.span.before), ("after", around.span.after)):
+                for reading in readings:
+                    yield HandOverRow(trial, around.points, around.place, when, reading)
 
 
 HAND_OVER: Final = Table[HandOverRow](
