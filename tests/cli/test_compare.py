@@ -15,6 +15,7 @@ from tests.support import experiments
 from tests.support.commands import in_process
 from tests.support.facts import assert_facts, assert_refused, refused
 from tests.support.model_runs import measured
+from tests.support.synthetic_records import busy_host
 from tests.support.synthetic_run import Truth, write
 
 from virtoll.advise.slower import slower_limit
@@ -36,14 +37,6 @@ def changed_manifest(folder: Path, **changed: Any) -> None:
     manifest = folder / "manifest.json"
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**content, **changed}))
-    (folder / "SHA256SUMS").unlink(missing_ok=True)
-
-
-def busy_host(folder: Path, load: float = 14.0) -> None:
-    """The run with this load average before its first trial, on a host of 2 CPUs."""
-    samples = [json.loads(line) for line in (folder / "fitness.jsonl").read_text().splitlines()]
-    lines = [json.dumps({**sample, "load_1m": load}) + "\n" for sample in samples]
-    (folder / "fitness.jsonl").write_text("".join(lines))
     (folder / "SHA256SUMS").unlink(missing_ok=True)
 
 

@@ -16,7 +16,7 @@ from tests.support.drawings import rendered
 from tests.support.facts import assert_facts, assert_refused, missing_facts, refused
 from tests.support.night_folders import PLAIN, night_name, write_night, write_nights
 from tests.support.report_page import read_page, text_of
-from tests.support.synthetic_records import fitness
+from tests.support.synthetic_records import busy_host
 
 from virtoll.errors import UsageError
 from virtoll.report.drawing import Drawing
@@ -80,11 +80,7 @@ def test_a_change_with_a_busy_host_is_told_so_and_fails_nothing(folder: Path, tm
     """From the change on the host had a load of 7 per CPU before the first trial."""
     shutil.copytree(folder, tmp_path / "nights")
     for night in range(CHANGED, NIGHTS):
-        samples = [{**fitness(after), "load_1m": 14.0} for after in (0, 4)]
-        text = "".join(json.dumps(sample) + "\n" for sample in samples)
-        busy = tmp_path / "nights" / night_name(night)
-        (busy / "fitness.jsonl").write_text(text)
-        (busy / "SHA256SUMS").unlink()
+        busy_host(tmp_path / "nights" / night_name(night))
     finished = in_process("history", tmp_path / "nights", "--platform", "runc", "--fail-if-slower")
     assert_refused(finished, "1 of 4", "unfit", code=4)
     lead, _, changes = finished.stdout.partition("\n\n")

@@ -30,7 +30,7 @@ from tests.support.made_up_folder import write_run
 from tests.support.made_up_run import Made, made_up_run
 from tests.support.report_page import read_page, text_of
 from tests.support.repository import ROOT
-from tests.support.synthetic_records import fitness
+from tests.support.synthetic_records import busy_host
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 from tests.support.terminal import answer_text, printed
 
@@ -397,9 +397,7 @@ def test_thresholds_are_near_the_answer_and_in_the_document(told: dict[str, Any]
 def test_an_unfit_host_stands_before_the_ranking_with_what_helps(small: Path, tmp_path: Path) -> None:
     busy = tmp_path / "busy"
     shutil.copytree(small, busy)
-    samples = [{**fitness(after), "load_1m": 14.0} for after in (0, 4)]
-    (busy / "fitness.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
-    (busy / "SHA256SUMS").unlink(missing_ok=True)
+    busy_host(busy)
     printed = in_process("report", busy).stdout
     before, _, ranking = printed.partition("native ")
     assert_facts(" ".join(before.split()), "unfit", "doctor --noise", "doctor --tune")

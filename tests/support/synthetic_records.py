@@ -1,7 +1,9 @@
 """Single records of a made-up run as plain dicts: the manifest's instrument, a start, a clock, the host's state."""
 
+import json
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from virtoll.runfolder.store import FORMAT
@@ -161,6 +163,13 @@ def clock(started: int, duration: int, error: float, dice: random.Random, *, lat
             "system_cpu_ns": 0,
         },
     }
+
+
+def busy_host(folder: Path) -> None:
+    """A run folder whose host had a load of 7 on each of its 2 CPUs before the first trial."""
+    samples = [{**fitness(after), "load_1m": 14.0} for after in (0, 4)]
+    (folder / "fitness.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
 
 
 def fitness(after: int) -> dict[str, Any]:

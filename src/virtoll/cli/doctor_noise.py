@@ -18,6 +18,7 @@ from virtoll.agent.client import AgentClient
 from virtoll.agent.hand_over import HandOverReader
 from virtoll.cli.output import print_json, say, say_progress
 from virtoll.errors import UsageError
+from virtoll.lab.inside import end_process
 from virtoll.platforms.process_guest import connect_stdio
 from virtoll.report.cpu_distance import distance_words, pair_words
 from virtoll.runfolder.hand_over import HandOver
@@ -59,7 +60,7 @@ def agent_here(program: Path) -> Iterator[AgentClient]:
         yield agent
     finally:
         agent.close()
-        process.wait(_READY_SECONDS)
+        end_process(process)
 
 
 def watched(reader: HandOverReader, seconds: float) -> list[HandOver]:
