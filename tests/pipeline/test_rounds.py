@@ -20,6 +20,7 @@ from virtoll.pipeline.execution import Look, resume
 from virtoll.pipeline.progress import SilentProgress
 from virtoll.report.build import load, load_analysis
 from virtoll.report.headline import order_line
+from virtoll.report.methods import methods_of
 from virtoll.runfolder.records import LookRecord, SizingRun, duration_ns
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.base import Bench
@@ -314,3 +315,4 @@ def test_later_rounds_from_flat_out_measure_the_best_point_alone(tmp_path: Path)
     (rate,) = (task for task in analysis.tasks if task.metric.primary)
     assert len(analysis.cells["model", rate].observations) == 2 * 3 * 2, "blocks, rounds, entries"
     assert not analysis.gaps
+    assert_facts(methods_of(analysis).markdown(), "flat out", "later rounds", "first round")
