@@ -75,7 +75,8 @@ def test_by_cost_the_shares_of_the_baseline_are_compared_by_welchs_test() -> Non
     assert (between.paired, between.by, between.level, between.whole) == (False, COST, 0.05, False)
     assert (between.tasks, between.pair("runc")) == ((task_of(second),), RUNC)
     mine, theirs = between.samples(one)
-    assert (mine.cell, theirs.cell) == (first.cells["runc", task_of(first)], second.cells["runc", task_of(second)])
+    told = [each.estimates["runc", task_of(each)] for each in (first, second)]
+    assert [mine.value, theirs.value] == told
     assert [mine.share, theirs.share] == pytest.approx(
         [math.exp(statistics.fmean(logs(*own))) for own in ((SLOW, NATIVE), (SLOWER, LATER))]
     )
@@ -92,6 +93,22 @@ def test_by_values_a_platforms_own_performance_is_compared(better: str, verdict:
     expected = [[sign * one for one in logs(own)] for own in (NATIVE, LATER)]
     assert_welch(only(between.comparisons), expected[0], expected[1], verdict)
     assert (between.by, between.host, between.control) == (VALUES, (), ())
+
+
+def test_both_sides_fit_the_ratio_between_them() -> None:
+    """By values the means over blocks do; of two platforms of one run the second is the first times their ratio."""
+    first = run({"native": {PI: NATIVE}, "netns": {PI: NETNS}, "runc": {PI: SLOW}})
+    second = run({"native": {PI: LATER}, "netns": {PI: NETNS}, "runc": {PI: SLOWER}})
+    for between in (between_runs(first, second, [RUNC], VALUES), side_by_side(first, [Pair("netns", "runc")])):
+        one = only(between.comparisons)
+        mine, theirs = between.samples(one)
+        assert mine.value is not None
+        assert theirs.value is not None
+        assert mine.value.value / theirs.value.value == pytest.approx(one.share)
+        assert (mine.share, theirs.share) == (None, None)
+    reported, _ = side_by_side(first, [Pair("netns", "runc")]).samples(one)
+    assert reported.value is not None
+    assert reported.value.value == first.estimates["netns", task_of(first)].value
 
 
 def test_a_block_counts_once_however_many_trials_it_has() -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from virtoll import units
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
-from virtoll.stats.intervals import Interval
+from virtoll.stats.intervals import Estimate, Interval
+from virtoll.stats.values import Task
 
 _IN_PERCENT_BELOW = 1.5
 _SHARES_BELOW = 3.0  # above, a share is a factor of the baseline: '0.2 to 40 times'
@@ -190,6 +191,22 @@ def share(value: float, interval: Interval | None = None) -> str:
 def estimate(value: float, interval: Interval | None, unit: str) -> str:
     """A value in its own unit, with the digits that its interval leaves: '30 ms'."""
     return units.estimate(value, _finite(interval), unit)
+
+
+def spread(told: Estimate, unit: str) -> str:
+    """Between which values a value is: '466 to 476 kframes/s'; empty where there is no interval."""
+    return "" if told.interval is None else outward(told.interval.low, told.interval.high, unit)
+
+
+def told_value(analysis: Analysis, platform: str, task: Task) -> str:
+    """A platform's value with the digits that its interval leaves: '498 kframes/s'; empty where there is none.
+
+    The baseline's, of which all others are shares, has three.
+    """
+    told = analysis.estimates.get((platform, task))
+    if told is None:
+        return ""
+    return estimate(told.value, None if platform == analysis.baseline else told.interval, task.metric.unit)
 
 
 def share_and_interval(value: float, interval: Interval | None) -> str:

@@ -26,8 +26,10 @@ from virtoll.stats.arrays import np
 from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, within_bounds_of_two
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Pair, Verdict, compare, logs_of, means_by_host
+from virtoll.stats.estimates import beside, has_result
 from virtoll.stats.fitness import FitnessLevel
-from virtoll.stats.summaries import CellSummary, block_values
+from virtoll.stats.intervals import Estimate, student
+from virtoll.stats.summaries import block_values
 from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, told_by
 
@@ -46,12 +48,11 @@ _LogsOf = Callable[[Analysis, str, Task], Logs]
 
 @dataclass(frozen=True)
 class Sample:
-    """A side of a comparison: its median in the metric's unit, the share of the baseline's performance, its blocks.
-
-    None where there is no value, and no baseline.
+    """A side of a comparison: its value in the metric's unit, by cost with its share of the baseline's performance, and
+    its blocks. None where there is no value, and no share.
     """
 
-    cell: CellSummary | None
+    value: Estimate | None
     share: float | None
     blocks: int
 
@@ -98,9 +99,21 @@ class Between:
         return next(pair for pair in self.pairs if pair.name == name)
 
     def samples(self, comparison: Comparison) -> tuple[Sample, Sample]:
-        """Both sides of a comparison of `comparisons`."""
-        pair = self.pair(comparison.platform)
-        return _sample(self.first, pair.first, comparison.task), _sample(self.second, pair.second, comparison.task)
+        """Both sides of a comparison of `comparisons`, whose values and shares fit its share.
+
+        By cost the shares do, and each value fits its own. By values the values do: those of two runs are the means
+        that are compared, and of two platforms of one run the second is the first times their ratio.
+        """
+        pair, task = self.pair(comparison.platform), comparison.task
+        of = _by_value if self.by == "values" and not self.paired else _reported
+        first, second = of(self.first, pair.first, task), of(self.second, pair.second, task)
+        if not self.paired:
+            return first, second
+        first, second = replace(first, share=None), replace(second, share=None)
+        if first.value is None or not has_result(comparison):
+            return first, second
+        measure = first.value.value
+        return replace(first, value=Estimate(measure, None)), replace(second, value=beside(measure, comparison))
 
     def is_new(self, task: Task) -> bool:
         """Whether the second run alone has a task."""
@@ -123,13 +136,29 @@ def _alone(analysis: Analysis, other: Analysis) -> tuple[str, ...]:
     )
 
 
-def _sample(analysis: Analysis, label: str, task: Task) -> Sample:
+def _reported(analysis: Analysis, label: str, task: Task) -> Sample:
+    """As the run's own report has it."""
     counterpart = analysis.own_task(task)
-    if counterpart is None:
+    told = None if counterpart is None else analysis.estimates.get((label, counterpart))
+    if counterpart is None or told is None:
         return Sample(None, None, 0)
-    cell, compared = analysis.cells.get((label, counterpart)), analysis.comparison(label, counterpart)
-    share = compared.share if compared is not None else None
-    return Sample(cell, share, cell.blocks if cell is not None else 0)
+    compared = analysis.comparison(label, counterpart)
+    return Sample(told, compared.share if compared is not None else None, told.blocks)
+
+
+def _by_value(analysis: Analysis, label: str, task: Task) -> Sample:
+    """The geometric mean over blocks, or over hosts, which is what is compared."""
+    counterpart = analysis.own_task(task)
+    logs = {} if counterpart is None else _log_values(analysis, label, counterpart)
+    if counterpart is None or not logs:
+        return Sample(None, None, 0)
+    sign = _sign(counterpart)
+    mean = student([sign * log for log in logs.values()])
+    interval = mean.interval
+    if interval is not None:
+        interval = replace(interval, low=math.exp(interval.low), high=math.exp(interval.high))
+    blocks = analysis.cells[label, counterpart].blocks
+    return Sample(Estimate(math.exp(mean.value), interval), None, blocks)
 
 
 def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
@@ -371,9 +400,13 @@ def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
 
 def _log_values(analysis: Analysis, label: str, task: Task) -> Logs:
     """By block: the log of the performance itself."""
-    sign = 1 if task.metric.better == "higher" else -1
     values = block_values(observations_in(analysis.cells, label, task))
-    return _by_host(analysis, {block: sign * math.log(value) for block, value in values.items()})
+    return _by_host(analysis, {block: _sign(task) * math.log(value) for block, value in values.items()})
+
+
+def _sign(task: Task) -> int:
+    """Of the logarithm of a value in that of performance."""
+    return 1 if task.metric.better == "higher" else -1
 
 
 def _by_host(analysis: Analysis, logs: Mapping[int, float]) -> Logs:
