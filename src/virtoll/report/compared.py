@@ -16,6 +16,7 @@ from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.compared_table import compared_table
 from virtoll.report.exchange.comment import comment_heads, comment_row, comment_text
+from virtoll.report.fitness import fitness_document
 from virtoll.report.gate import GateView
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.between_runs import Between, Sample
@@ -375,9 +376,5 @@ def _side_document(name: str, analysis: Analysis) -> dict[str, object]:
         "state": analysis.data.state.state,
         "virtoll": manifest.virtoll,
         "host_fingerprint": manifest.host.get("fingerprint"),
-        "fitness": {
-            "level": str(analysis.fitness.level),
-            "load_per_cpu": analysis.fitness.load,
-            "reasons": list(analysis.fitness.reasons),
-        },
+        "fitness": fitness_document(analysis),
     }
