@@ -54,7 +54,7 @@ def test_what_has_no_share_that_counts_has_its_own_median() -> None:
     assert not any(told.of_share for told in without.estimates.values())
 
 
-def test_a_value_of_one_block_has_no_interval_nor_one_of_which_nothing_is_known() -> None:
+def test_one_block_gives_no_interval_and_nothing_known_neither() -> None:
     analysis, task = measured("superpi", blocks=1, native=1e6, runc=2e6)
     told = analysis.estimates["runc", task]
     assert (told.of_share, told.interval) == (True, None)

@@ -1,7 +1,7 @@
 """Random runs, and all that Virtoll says of a comparison: page, terminal, CSV, document, gate, claims and advice.
 
 `contradictions` lists what of it does not agree, in words; the suite asks for some runs, `benches/statements.py` for
-many.
+many. What the page says is asked in `statements_of_page`, what two runs say in `statements_of_two`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.statements_of_page import of_page
 
 from virtoll.advise import Answer, advise, parse_needs
 from virtoll.advise.gate import Outcome, judge_gate, parse_threshold
@@ -28,8 +29,8 @@ from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Comparison, Verdict
-
 from virtoll.stats.intervals import Interval
+
 KNOWN = known_workloads()
 PLATFORMS = ("netns", "runc", "lxc", "uml")
 DIGITS = (4096, 16384, 65536)
@@ -85,11 +86,12 @@ def contradictions(analysis: Analysis) -> Iterator[str]:
         shown = (row["verdict"], row["at_least"], row["joint_low"], row["joint_high"])
         if shown != (str(comparison.verdict), comparison.at_least, joint and joint.low, joint and joint.high):
             yield f"{comparison.platform}, {words.task_verdict(comparison)}: its row has {shown}"
-    yield from _of_ranks(analysis)
     for comparison in (*analysis.comparisons, *analysis.control):
         for problem in _of_values(analysis, comparison, rows[comparison.platform, comparison.task.label]):
             yield f"{comparison.platform}, {words.task_verdict(comparison)}: {problem}"
+    yield from _of_ranks(analysis)
     yield from _of_advice(analysis)
+    yield from of_page(analysis)
     open_ones = sum(comparison.verdict is Verdict.UNKNOWN for comparison in analysis.comparisons)
     if len(not_known(analysis)) != open_ones:
         yield f"{open_ones} are not known, and {len(not_known(analysis))} are counted"
@@ -121,8 +123,6 @@ def of_numbers(comparison: Comparison) -> Iterator[str]:
         yield f"its words are {shown}"
 
 
-def _of_gate(analysis: Analysis, comparison: Comparison) -> Iterator[str]:
-    where = f"{comparison.platform}:superpi digits={_digits(comparison)}"
 def _of_values(analysis: Analysis, comparison: Comparison, row: dict[str, Any]) -> Iterator[str]:
     """A platform's value by the baseline's is the share that stands in the same row, and both intervals are one."""
     told, baseline = analysis.estimates[comparison.platform, comparison.task], analysis.baseline or ""
@@ -169,6 +169,8 @@ def _printed_ns(text: str) -> tuple[float, float]:
     return (float(number) - last / 2) * scale, (float(number) + last / 2) * scale
 
 
+def _of_gate(analysis: Analysis, comparison: Comparison) -> Iterator[str]:
+    where = f"{comparison.platform}:superpi digits={_digits(comparison)}"
     texts = [(f"{where} slowdown>1x", True), (f"{where} slowdown<1x", False), (f"{where} slowdown<1.1x", False)]
     thresholds = [parse_threshold(text, KNOWN, fails=fails) for text, fails in texts]
     outcomes = [check.outcome for check in judge_gate(analysis, thresholds).checks]

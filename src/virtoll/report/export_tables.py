@@ -122,11 +122,11 @@ def _cost(analysis: Analysis) -> ExportTable:
 
 def _of_cell(analysis: Analysis, platform: str, task: Task) -> tuple[str, str]:
     """The value and its interval."""
-    told = analysis.estimates.get((platform, task))
+    estimate = analysis.estimates.get((platform, task))
     value = words.told_value(analysis, platform, task) or _NONE
     if analysis.generator_bound(platform, task):
         value = f"{value} (generator-bound)"
-    spread = "" if told is None else words.spread(told, task.metric.unit)
+    spread = "" if estimate is None else words.spread(estimate, task.metric.unit)
     return value, spread or _NONE
 
 

@@ -193,9 +193,9 @@ def estimate(value: float, interval: Interval | None, unit: str) -> str:
     return units.estimate(value, _finite(interval), unit)
 
 
-def spread(told: Estimate, unit: str) -> str:
+def spread(cell: Estimate, unit: str) -> str:
     """Between which values a value is: '466 to 476 kframes/s'; empty where there is no interval."""
-    return "" if told.interval is None else outward(told.interval.low, told.interval.high, unit)
+    return "" if cell.interval is None else outward(cell.interval.low, cell.interval.high, unit)
 
 
 def told_value(analysis: Analysis, platform: str, task: Task) -> str:
@@ -203,10 +203,10 @@ def told_value(analysis: Analysis, platform: str, task: Task) -> str:
 
     The baseline's, of which all others are shares, has three.
     """
-    told = analysis.estimates.get((platform, task))
-    if told is None:
+    cell = analysis.estimates.get((platform, task))
+    if cell is None:
         return ""
-    return estimate(told.value, None if platform == analysis.baseline else told.interval, task.metric.unit)
+    return estimate(cell.value, None if platform == analysis.baseline else cell.interval, task.metric.unit)
 
 
 def share_and_interval(value: float, interval: Interval | None) -> str:

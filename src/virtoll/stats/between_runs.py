@@ -138,11 +138,11 @@ def _alone(analysis: Analysis, other: Analysis) -> tuple[str, ...]:
 def _reported(analysis: Analysis, label: str, task: Task) -> Sample:
     """As the run's own report has it."""
     counterpart = analysis.own_task(task)
-    told = None if counterpart is None else analysis.estimates.get((label, counterpart))
-    if counterpart is None or told is None:
+    estimate = None if counterpart is None else analysis.estimates.get((label, counterpart))
+    if counterpart is None or estimate is None:
         return Sample(None, None, 0)
     compared = analysis.comparison(label, counterpart)
-    return Sample(told, compared.share if compared is not None else None, told.blocks)
+    return Sample(estimate, compared.share if compared is not None else None, estimate.blocks)
 
 
 def _by_value(analysis: Analysis, label: str, task: Task) -> Sample:

@@ -39,8 +39,8 @@ def estimates(
 def of_cell(cell: CellSummary, base: CellSummary | None, comparison: Comparison | None) -> CellEstimate:
     """A cell's value; `base`: what its `comparison` is with, None: it has none."""
     if base is not None and comparison is not None and has_result(comparison):
-        told = beside(base.median, comparison)
-        return CellEstimate(told.value, told.interval, len(comparison.pairs), of_share=True)
+        estimate = beside(base.median, comparison)
+        return CellEstimate(estimate.value, estimate.interval, len(comparison.pairs), of_share=True)
     return CellEstimate(cell.median, cell.interval, cell.blocks, of_share=False)
 
 
@@ -57,8 +57,8 @@ def beside(base: float, comparison: Comparison) -> Estimate:
     def value(share: float) -> float:
         return base * share if rising else base / share
 
-    told, interval = value(comparison.share), comparison.interval
+    middle, interval = value(comparison.share), comparison.interval
     if interval is None or interval.low * _NOTHING_KNOWN < comparison.share < interval.high / _NOTHING_KNOWN:
-        return Estimate(told, None)
+        return Estimate(middle, None)
     low, high = sorted(map(value, (interval.low, interval.high)))
-    return Estimate(told, replace(interval, low=low, high=high))
+    return Estimate(middle, replace(interval, low=low, high=high))

@@ -84,11 +84,11 @@ def said_quantity(quantity: CellSummary | Quantity, unit: str) -> str:
     return said_estimate(Estimate(quantity.median, quantity.interval), quantity.blocks, unit)
 
 
-def said_estimate(told: Estimate, blocks: int, unit: str) -> str:
+def said_estimate(estimate: Estimate, blocks: int, unit: str) -> str:
     """A value with its interval, and over how many blocks."""
-    text = words.estimate(told.value, told.interval, unit)
-    if told.interval is not None:
-        text += f", {units.percent(told.interval.coverage)} interval {words.spread(told, unit)}"
+    text = words.estimate(estimate.value, estimate.interval, unit)
+    if estimate.interval is not None:
+        text += f", {units.percent(estimate.interval.coverage)} interval {words.spread(estimate, unit)}"
     return f"{text}, {words.counted(blocks, 'block')}"
 
 

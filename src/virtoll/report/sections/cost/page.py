@@ -61,14 +61,14 @@ def _but(analysis: Analysis, platform: str, task: Task) -> str:
 def _value_row(analysis: Analysis, task: Task) -> TableRow:
     cells = []
     for platform in analysis.platforms:
-        told = analysis.estimates.get((platform, task))
-        if told is None:
+        estimate = analysis.estimates.get((platform, task))
+        if estimate is None:
             cells.append(Shown("–", "not measured", "missing"))
             continue
-        spread = words.spread(told, task.metric.unit) or "no interval"
+        spread = words.spread(estimate, task.metric.unit) or "no interval"
         outliers = analysis.cells[platform, task].outliers
         flagged = f", {len(outliers)} flagged" if outliers else ""
-        small = f"{spread}, n = {told.blocks}{flagged}"
+        small = f"{spread}, n = {estimate.blocks}{flagged}"
         caveat = analysis.caveats.get(platform)
         value = words.told_value(analysis, platform, task)
         cells.append(Shown(value, small, "caveat" if caveat else "", but=caveat or ""))
@@ -77,8 +77,8 @@ def _value_row(analysis: Analysis, task: Task) -> TableRow:
 
 def coverages(analysis: Analysis) -> str:
     """What the intervals of the medians cover, by the number of blocks: '87.5 % at n = 4'."""
-    medians = [told for told in analysis.estimates.values() if not told.of_share]
-    pairs = sorted({(told.blocks, told.interval.coverage) for told in medians if told.interval})
+    medians = [estimate for estimate in analysis.estimates.values() if not estimate.of_share]
+    pairs = sorted({(estimate.blocks, estimate.interval.coverage) for estimate in medians if estimate.interval})
     return "; ".join(f"{units.percent(coverage)} at n = {blocks}" for blocks, coverage in pairs)
 
 

@@ -113,7 +113,7 @@ class Against:
     baseline: str | None
     control: bool
     baseline_cell: CellSummary | None
-    told: CellEstimate | None
+    estimate: CellEstimate | None
     unlike: tuple[str, ...]
 
 
@@ -156,7 +156,7 @@ COMPARISONS: Final = Table[Against](
             "platform_value",
             "`unit`",
             "the platform's: the baseline's median times their ratio; its own median where no share counts",
-            lambda row: row.told and row.told.value,
+            lambda row: row.estimate and row.estimate.value,
         ),
         *of_comparison("share low high", _comparison),
         *joint_interval(_comparison),

@@ -76,27 +76,27 @@ def _bars(analysis: Analysis, task: Task) -> dict[str, Bar]:
 
 
 def _bar(analysis: Analysis, platform: str, task: Task) -> Bar:
-    told = analysis.estimates[platform, task]
-    low, high = ends(told.interval)
-    sentence = f"{platform}, {task.label}: {said_estimate(told, told.blocks, task.metric.unit)}"
+    estimate = analysis.estimates[platform, task]
+    low, high = ends(estimate.interval)
+    sentence = f"{platform}, {task.label}: {said_estimate(estimate, estimate.blocks, task.metric.unit)}"
     if _at_least(analysis, platform, task):
         sentence += "; at least: the platform's own maximum may be higher"
-    return Bar(told.value, low, high, _text(analysis, platform, task), sentence, task.workload)
+    return Bar(estimate.value, low, high, _text(analysis, platform, task), sentence, task.workload)
 
 
 def _text(analysis: Analysis, platform: str, task: Task) -> str:
     """'412 k (86 %)'; '≥' in front where the generator, not the platform, set the limit."""
-    told = analysis.estimates[platform, task]
+    estimate = analysis.estimates[platform, task]
     bound = "≥ " if _at_least(analysis, platform, task) else ""
     comparison = analysis.comparison(platform, task)
     share = ""
     if comparison and comparison.share is not None:
         share = f" ({words.share(comparison.share, comparison.interval)})"
     digits = 3
-    if told.interval is not None and platform != analysis.baseline:
-        digits = units.digits_within(told.value, told.interval.low, told.interval.high)
+    if estimate.interval is not None and platform != analysis.baseline:
+        digits = units.digits_within(estimate.value, estimate.interval.low, estimate.interval.high)
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
-    return f"{bound}{units.count(told.value, digits)}{share}{marked}"
+    return f"{bound}{units.count(estimate.value, digits)}{share}{marked}"
 
 
 def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
