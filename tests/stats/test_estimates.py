@@ -4,12 +4,17 @@ from dataclasses import replace
 
 import pytest
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.report_tables import csv_rows
 
+from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Verdict
 from virtoll.stats.estimates import beside, of_cell
 from virtoll.stats.intervals import Interval
 from virtoll.stats.values import Task
+
+LABELS = ("native", "netns")
 
 
 def measured(workload: str, blocks: int = 3, **values: float) -> tuple[Analysis, Task]:
@@ -61,3 +66,31 @@ def test_one_block_gives_no_interval_and_nothing_known_neither() -> None:
     (comparison,) = (one for one in analysis.comparisons if one.task == task)
     open_ended = replace(comparison, interval=Interval(1e-304, 1e304, 0.95, "t"))
     assert beside(1e6, open_ended).interval is None
+
+
+def fits(row: dict[str, str], base: float, value: float) -> bool:
+    """Durations whose quotient is the row's share."""
+    return base / value == pytest.approx(float(row["share"]), rel=1e-6)
+
+
+def test_guests_at_once_have_values_that_fit_their_shares() -> None:
+    """Of jobs: one guest's value and what all do together, against as many processes of the host."""
+    point = ScalePoint(2, 1, 256 << 20)
+    costs = {"native": 1e9, "native-again": 1e9, "runc": 1.1e9}
+    made = [Made(label, "superpi", value=value, scale=point, spread=0.1) for label, value in costs.items()]
+    analysis = analyse(made_up_run({label: {} for label in costs}, made, blocks=3, rounds=3))
+    rows = {row["platform"]: row for row in csv_rows(analysis, "scale")}
+    base = rows.pop("native")
+    assert {*rows} == {"native-again", "runc"}
+    for row in rows.values():
+        assert fits(row, float(base["each"]), float(row["each"]))
+        assert fits(row, float(row["together"]), float(base["together"]))
+
+
+def test_a_guest_beside_others_has_a_value_that_fits_its_share() -> None:
+    conditions = (None, Condition("heavy"))
+    made = [Made(label, "superpi", condition=one, spread=0.1) for label in LABELS for one in conditions]
+    analysis = analyse(made_up_run({label: {} for label in LABELS}, made, rounds=3))
+    rows = csv_rows(analysis, "isolation")
+    assert len(rows) == 4, "each with its A/A control"
+    assert all(fits(row, float(row["alone_median"]), float(row["value"])) for row in rows)
