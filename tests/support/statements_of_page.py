@@ -130,7 +130,7 @@ def _is_bound(phrase: str, own: Sequence[Comparison]) -> bool:
     least = min(comparison.at_least or 1.0 for comparison in own)
     found = re.search(r"at least (\d+(?:\.\d+)?)( %)?", phrase)
     if found is None:
-        return least < 1.01
+        return least < 1.001
     bound = 1 + float(found[1]) / 100 if found[2] else float(found[1])
     return bound <= least * (1 + 1e-9) < bound * 1.1
 
