@@ -31,6 +31,7 @@ from virtoll.stats.decisions import decided
 from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
+from virtoll.stats.estimates import CellEstimate, estimates
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
@@ -95,6 +96,11 @@ class Analysis:
     def level(self) -> float:
         """The chance of any false difference in a family: 5 %, or what a look or an extension spends."""
         return self.rules.level
+
+    @cached_property
+    def estimates(self) -> Mapping[tuple[str, Task], CellEstimate]:
+        """What is told of each cell, so that it fits its share (`stats/estimates.py`)."""
+        return estimates(self.cells, (*self.comparisons, *self.control), self.data.manifest.baseline)
 
     @cached_property
     def detectable(self) -> tuple[Detectable, ...]:
