@@ -35,7 +35,7 @@ from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
-from virtoll.stats.hand_over import CpuDistance, cpu_distances, hand_overs_of
+from virtoll.stats.hand_over import CpuDistance, cpu_distances, hand_overs_of, with_distances
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
@@ -74,7 +74,7 @@ class Analysis:
     observations: tuple[Observation, ...]
     gaps: tuple[Gap, ...]
     cells: Mapping[tuple[str, Task], CellSummary]
-    """By platform and task; only those with values."""
+    """By platform and task; only those with values, and of CPUs near each other (`summaries.summarise`)."""
     comparisons: tuple[Comparison, ...]
     """One for each platform other than baseline and control, and each task."""
     control: tuple[Comparison, ...]
@@ -90,6 +90,8 @@ class Analysis:
     """The cells whose platform may be able to do more than was seen (`stats/bounds.py`)."""
     caveats: Mapping[str, str]
     """The platforms whose numbers are no results, with the reason (`stats/caveats.py`)."""
+    cpu_distances: tuple[CpuDistance, ...]
+    """How far the CPUs of its trials were from each other."""
 
     @property
     def level(self) -> float:
@@ -136,11 +138,6 @@ class Analysis:
         """Whether the host was fit to be measured on."""
         manifest = self.data.manifest
         return host_fitness(self.data.fitness, manifest.host, merged=manifest.merged is not None)
-
-    @cached_property
-    def cpu_distances(self) -> tuple[CpuDistance, ...]:
-        """How far the CPUs of its trials were from each other."""
-        return cpu_distances(hand_overs_of(self.data.every_trial, self.data.calibrations))
 
     @cached_property
     def equivalence(self) -> Equivalence:
@@ -234,6 +231,7 @@ class Analysis:
             caveats=self.caveats,
             rules=self.rules,
             states=self.two_states,
+            distances=self.cpu_distances,
             apart=receiving_apart(self.data.boots),
             elsewhere=self.forwarded_elsewhere,
             bounds=self.lower_bounds,
@@ -262,6 +260,7 @@ class Analysis:
             caveats=self.caveats,
             rules=self.rules,
             states=self.two_states,
+            distances=self.cpu_distances,
         )
 
     @cached_property
@@ -452,6 +451,8 @@ def analyse(data: RunData) -> Analysis:
         {trial: (cost.value, cost.none_because) for trial, cost in costs.items()},
         by_clock=data.manifest.merged is not None,
     )
+    distances = cpu_distances(hand_overs_of(data.every_trial, data.calibrations))
+    observations = with_distances(observations, data.trials, distances)
     cells = cells_of(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
     host = host_values(data.manifest.baseline, observations, host_labels(data, caveats))
@@ -464,7 +465,7 @@ def analyse(data: RunData) -> Analysis:
     searches = throughput_rows(tasks, data.trials)
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
-    untested = compare_all(data, platforms, alone, cells, caveats, host)
+    untested = compare_all(data, platforms, alone, observations, caveats, host)
     comparisons, control = decided(data, untested, bounds, search_widths(searches), rules, states)
     return Analysis(
         data=data,
@@ -483,6 +484,7 @@ def analyse(data: RunData) -> Analysis:
         headrooms=headroom,
         lower_bounds=bounds,
         caveats=caveats,
+        cpu_distances=distances,
     )
 
 

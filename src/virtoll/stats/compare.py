@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from virtoll.stats.intervals import Interval, median
+from virtoll.stats.like_with_like import choices
 from virtoll.stats.values import Observation, Task
 
 LEVEL = 0.05
@@ -110,15 +111,20 @@ def paired_shares(
     """(block, share of the host's performance) for every block with a round that has both, by block.
 
     A round's share is the platform's value against the median of the host's entries of that round; a block's is the
-    median over its rounds. Medians are of logarithms, so that of two entries is their geometric mean.
+    median over its rounds. Medians are of logarithms, so that of two entries is their geometric mean. Like is compared
+    with like: a block counts by what it has of the first choice (`like_with_like.choices`).
     """
-    values, base = round_values(platform), round_values(host)
     sign = 1 if task.metric.better == "higher" else -1
-    blocks: dict[int, list[float]] = {}
-    for key, value in values.items():
-        if key in base:
-            blocks.setdefault(key[0], []).append(sign * (value - base[key]))
-    return tuple((block, math.exp(median(logs))) for block, logs in sorted(blocks.items()))
+    shares: dict[int, float] = {}
+    for like in choices(platform, host):
+        values, base = map(round_values, like)
+        blocks: dict[int, list[float]] = {}
+        for key, value in values.items():
+            if key in base and key[0] not in shares:
+                blocks.setdefault(key[0], []).append(sign * (value - base[key]))
+        for block, logs in blocks.items():
+            shares[block] = math.exp(median(logs))
+    return tuple(sorted(shares.items()))
 
 
 def compare(

@@ -24,6 +24,7 @@ from virtoll.stats.bounds import (
 )
 from virtoll.stats.compare import Comparison, Verdict, by_cell, compare, family_size
 from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
+from virtoll.stats.hand_over import CpuDistance, with_distances
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, median_of_known, summarise
 from virtoll.stats.sweeps import curves, point_values
@@ -114,6 +115,7 @@ def isolation(
     caveats: Mapping[str, str],
     rules: Rules,
     states: Sequence[TwoStates] = (),
+    distances: Sequence[CpuDistance] = (),
     apart: Collection[str] = (),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
     bounds: Collection[tuple[str, Task]] = (),
@@ -121,7 +123,8 @@ def isolation(
 ) -> Isolation:
     """The matrix of a run; empty where nothing ran beside other guests. `alone`: the values without any.
 
-    `states`: the tasks that the host ran in two; its guests are on the same host. `apart`: as in `sweeps.curves`.
+    `states`: the tasks that the host ran in two; its guests are on the same host. `distances`: of its CPUs. `apart`: as
+    in `sweeps.curves`.
     `elsewhere`, `bounds`: which rates, also of the guest alone, say less than they seem to (`bounds.py`).
     `widths`: of the searches of guests alone (`bounds.search_widths`).
     `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
@@ -132,6 +135,7 @@ def isolation(
     named = list(dict.fromkeys(label for label in (*labels, *conditions) if label in conditions))
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
     values, gaps = observations_of(compared, with_neighbours)
+    values = with_distances(values, with_neighbours, distances)
     groups = _groups([value for value in alone if value.task in compared], values, with_neighbours)
     missing = why_missing(with_neighbours, lambda trial: trial.condition and trial.condition.label)
     comparisons: list[Comparison] = []
