@@ -15,8 +15,8 @@ from virtoll.stats.against_baseline import compare_all, host_labels, host_states
 from virtoll.stats.bounds import (
     forwarded_elsewhere,
     lower_bounds,
+    rate_widths,
     receiving_apart,
-    search_widths,
 )
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of
@@ -235,7 +235,7 @@ class Analysis:
             apart=receiving_apart(self.data.boots),
             elsewhere=self.forwarded_elsewhere,
             bounds=self.lower_bounds,
-            widths=self.search_widths,
+            widths=self.rate_widths,
         )
 
     @cached_property
@@ -426,9 +426,9 @@ class Analysis:
         return {task.key: task for task in self.tasks}
 
     @cached_property
-    def search_widths(self) -> Mapping[tuple[str, Task], float]:
-        """How far above a cell's rate the upper bound of its search is, as a logarithm (`bounds.search_widths`)."""
-        return search_widths(self.searches)
+    def rate_widths(self) -> Mapping[tuple[str, Task], float]:
+        """How far above a cell's rate the upper bound of its search or sweep is, as a logarithm."""
+        return rate_widths(self.cells, self.points, self.searches)
 
     @cached_property
     def forwarded_elsewhere(self) -> Mapping[str, str]:
@@ -466,7 +466,7 @@ def analyse(data: RunData) -> Analysis:
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     untested = compare_all(data, platforms, alone, observations, caveats, host)
-    comparisons, control = decided(data, untested, bounds, search_widths(searches), rules, states)
+    comparisons, control = decided(data, untested, bounds, rate_widths(cells, points, searches), rules, states)
     return Analysis(
         data=data,
         platforms=platforms,
