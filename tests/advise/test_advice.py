@@ -246,7 +246,8 @@ def test_the_quick_sweep_answers_a_need_with_a_loss(tmp_path: Path) -> None:
     platforms = [experiments.fake(name, cost=cost, jitter=0.02, seed=int(cost)) for name, cost in costs.items()]
     quick = yaml.safe_load((presets() / "quick.yaml").read_text())
     sweep = {**quick["workloads"][0], "frame_size_bytes": 64}
-    experiment = experiments.parsed(platforms=platforms, baseline="host", workloads=[sweep], blocks=3, rounds=3)
+    size = {key: quick[key] for key in ("blocks", "rounds")}
+    experiment = experiments.parsed(platforms=platforms, baseline="host", workloads=[sweep], **size)
     run = load(measured(experiment, tmp_path / "run").path)
     for rate in (10_000, 19_000, 29_000, 70_000, 110_000, 200_000, 350_000, 550_000, 750_000, 1_200_000):
         answers = told(advice_of(run, f"router 64B {rate}pps loss<0.1%"))

@@ -11,7 +11,7 @@ from virtoll.claims.paper_figures import figures_of_study
 from virtoll.claims.published_rows import questions
 from virtoll.experiment.model import Experiment
 from virtoll.experiment.parse import find_experiment, load_experiment
-from virtoll.experiment.plan import Trial, make_plan
+from virtoll.experiment.plan import Trial, TrialSeconds, make_plan
 from virtoll.experiment.selection import Selection
 from virtoll.pipeline.preview import catalogue
 from virtoll.reference.published import load_study, study_names
@@ -49,7 +49,7 @@ def _planned(study: str) -> tuple[Cell, ...]:
     found: dict[str, Cell] = {}
     for preset in load_study(study).presets:
         experiment = load_experiment(find_experiment(preset), catalogue(), Selection(size="paper"))
-        for trial in make_plan(experiment, lambda _choice, _platform: 1.0).trials:
+        for trial in make_plan(experiment, lambda _choice, _platform: TrialSeconds(1.0)).trials:
             task = Task(trial.workload.workload, ANY, trial.workload.parameters.model_dump_json(), "")
             attributes = _attributes(experiment, trial)
             found[json.dumps([task.workload, attributes], sort_keys=True)] = Cell(

@@ -16,7 +16,7 @@ from tests.support.facts import refused
 
 from virtoll.errors import UsageError
 from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice
-from virtoll.experiment.plan import Plan, Trial, count_trials, estimate_seconds, make_plan
+from virtoll.experiment.plan import Plan, Trial, TrialSeconds, count_trials, estimate_seconds, make_plan
 from virtoll.pipeline.preview import estimate, plan_of, trial_seconds
 
 PLATFORMS = ["native", "native-again", "netns", "runc", "qemu-tcg", "qemu-kvm"]
@@ -33,13 +33,22 @@ def experiment(platforms: int, sizes: int, blocks: int, seed: int, **changed: An
     )
 
 
-def quick(_: object, __: object) -> float:
-    return 0.2
+def quick(_: object, __: object) -> TrialSeconds:
+    return TrialSeconds(0.2)
 
 
-def slow_emulator(platform: PlatformChoice, _: object) -> float:
+def slow_emulator(platform: PlatformChoice, _: object) -> TrialSeconds:
     """Three rounds of it fit into the time that a block gives, and none of what is still slower."""
-    return {"qemu-tcg": 0.9, "qemu-kvm": 20.0}.get(platform.platform, 0.2)
+    return TrialSeconds({"qemu-tcg": 0.9, "qemu-kvm": 20.0}.get(platform.platform, 0.2))
+
+
+def shorter_later(platform: PlatformChoice, _: object) -> TrialSeconds:
+    """Later rounds take a fifth of the first; of the emulator's no second one fits into the time of a block."""
+    return TrialSeconds(3.4, 0.5) if platform.platform == "qemu-tcg" else TrialSeconds(1.0, 0.2)
+
+
+def no_time_for_the_control(platform: PlatformChoice, _: object) -> TrialSeconds:
+    return TrialSeconds(1.5 if platform.label == "native-again" else 0.1)
 
 
 def order(plan: Plan) -> list[tuple[int, str, str]]:
@@ -125,8 +134,19 @@ def test_what_is_slow_takes_part_in_fewer_rounds_and_the_host_in_all() -> None:
     assert len(slow) > 1, "which round it is is drawn anew"
 
 
+def test_short_later_rounds_fill_the_time_of_whole_ones() -> None:
+    plan = make_plan(experiment(5, 1, 2, 7, rounds=3), shorter_later)
+    for block in plan.blocks():
+        for _, trials in workloads(block):
+            rounds = Counter(trial.platform.label for trial in trials if not trial.warm_up)
+            whole = Counter(trial.platform.label for trial in trials if not (trial.warm_up or trial.later))
+            assert rounds == {"native": 22, "native-again": 11, "netns": 11, "runc": 11, "qemu-tcg": 1}
+            assert whole == {"native": 2, "native-again": 1, "netns": 1, "runc": 1, "qemu-tcg": 1}
+            assert {trial.round for trial in trials if trial.platform.label == "netns" and not trial.later} == {0}
+
+
 def test_no_platform_runs_in_a_round_without_the_host() -> None:
-    plan = make_plan(experiment(4, 1, 2, 7, rounds=5), lambda one, _: 1.5 if one.label == "native-again" else 0.1)
+    plan = make_plan(experiment(4, 1, 2, 7, rounds=5), no_time_for_the_control)
     rounds = {(t.block, t.workload, t.round) for t in plan.trials if t.platform.label == "netns"}
     assert {number for _, _, number in rounds} == {0, 1}
     for block, workload, number in rounds:
@@ -177,12 +197,10 @@ def test_what_its_kernel_does_is_estimated_by_a_slowdown_of_its_own() -> None:
         platforms=["native", "netns", "uml"],
         workloads=[{"workload": "superpi", "digits": 1_000_000}, {"workload": "forkwait", "processes": 10_000}],
     )
-    kinds = {choice.platform: choice for choice in asked.platforms}
-    computes, calls = asked.workloads
-    natively = {one: trial_seconds(kinds["native"], one) for one in asked.workloads}
-    assert {one: trial_seconds(kinds["netns"], one) for one in asked.workloads} == natively
-    slower = {one: trial_seconds(kinds["uml"], one) / natively[one] for one in asked.workloads}
-    assert slower[calls] > 1.5 * slower[computes] > 1.5
+    native, netns, uml = ([trial_seconds(Trial(0, 0, p, w)) for w in asked.workloads] for p in asked.platforms)
+    assert netns == native
+    computes, calls = (slow / fast for slow, fast in zip(uml, native, strict=True))
+    assert calls > 1.5 * computes > 1.5
 
 
 def test_a_slow_platform_is_estimated_slower() -> None:

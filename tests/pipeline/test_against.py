@@ -23,7 +23,7 @@ from tests.support.model_runs import measured
 from virtoll.errors import LabError, UsageError
 from virtoll.experiment.model import Build, Experiment, PlatformChoice
 from virtoll.experiment.parse import parse_experiment
-from virtoll.experiment.plan import Trial, make_plan
+from virtoll.experiment.plan import Trial, TrialSeconds, make_plan
 from virtoll.experiment.selection import Selection
 from virtoll.lab.inside import Lab
 from virtoll.pipeline import against
@@ -61,13 +61,13 @@ def twin(experiment: Experiment, label: str) -> PlatformChoice:
     return next(one for one in experiment.platforms if one.label == label)
 
 
-def quick(_: object, __: object) -> float:
-    return 0.2
+def quick(_: object, __: object) -> TrialSeconds:
+    return TrialSeconds(0.2)
 
 
-def slow_models(platform: PlatformChoice, _: object) -> float:
+def slow_models(platform: PlatformChoice, _: object) -> TrialSeconds:
     """Three rounds of one of them fit into a block."""
-    return 1.1 if platform.label.startswith("slow") else 0.2
+    return TrialSeconds(1.1 if platform.label.startswith("slow") else 0.2)
 
 
 # Who gets a twin.

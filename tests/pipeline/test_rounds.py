@@ -20,9 +20,11 @@ from virtoll.pipeline.execution import Look, resume
 from virtoll.pipeline.progress import SilentProgress
 from virtoll.report.build import load, load_analysis
 from virtoll.report.headline import order_line
+from virtoll.report.methods import methods_of
 from virtoll.runfolder.records import LookRecord, SizingRun, duration_ns
 from virtoll.runfolder.store import RunFolder
 from virtoll.workloads.base import Bench
+from virtoll.workloads.sweep import source_rate
 
 PLATFORMS = [fake("model"), fake("model-again", seed=2), fake("dear", cost=2.0, seed=3)]
 ASKED: dict[str, Any] = {
@@ -294,3 +296,23 @@ def test_a_run_that_is_not_run_until_decided_is_not_looked_at(tmp_path: Path) ->
 def test_what_cannot_be_run_until_decided_is_refused(changed: dict[str, Any], facts: list[Any]) -> None:
     with refused(*facts, error=UsageError):
         experiments.parsed(**{**ASKED, **changed})
+
+
+def test_later_rounds_from_flat_out_measure_the_best_point_alone(tmp_path: Path) -> None:
+    """The CPU time of a frame is of whole trials, and no trial lacks a value."""
+    folder = run(tmp_path / "run", workloads=[{**FEW_POINTS, "cpu_milliseconds": 10}])
+    rounds = [trial for trial in folder.trials() if not trial.warm_up]
+    first = {(trial.platform, trial.block): trial for trial in rounds if not trial.shortened}
+    assert {trial.round for trial in first.values()} == {0}
+    later = [trial for trial in rounds if trial.shortened]
+    assert {trial.round for trial in later} == {1, 2}
+    for trial in later:
+        whole = first[trial.platform, trial.block].points or ()
+        best = max(whole, key=source_rate).intended_rate_frames_per_second
+        assert [point.intended_rate_frames_per_second for point in trial.points or ()] == [best]
+        assert trial.cpu_points is None
+    analysis = load_analysis(folder.path)
+    (rate,) = (task for task in analysis.tasks if task.metric.primary)
+    assert len(analysis.cells["model", rate].observations) == 2 * 3 * 2, "blocks, rounds, entries"
+    assert not analysis.gaps
+    assert_facts(methods_of(analysis).markdown(), "flat out", "later rounds", "first round")

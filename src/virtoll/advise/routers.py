@@ -123,12 +123,14 @@ def _beyond(analysis: Analysis, need: RouterNeed, cell: Cell) -> Cell:
 
 
 def _rates(analysis: Analysis, need: RouterNeed, cell: Cell, *, beyond: bool) -> dict[tuple[int, int], float]:
-    """By block the median over its trials of the rate's logarithm; empty where a block has no such rate."""
+    """By block the median over its whole trials of the rate's logarithm; empty where a block has no such rate."""
     bounds = RateBounds(need.loss, need.p50_ns, need.p99_ns)
     apart = cell.platform in receiving_apart(analysis.data.boots)
     several = "routers" in cell.attributes
     blocks: dict[int, list[float]] = {}
     for trial in trials_of(analysis, cell):
+        if trial.shortened:
+            continue
         metered = trial.cpu_points or ()
         bracketed = bracket(trial.points or (), bounds, apart=apart, each=several, metered=metered)
         rate, none = bracketed.within, -math.inf

@@ -8,6 +8,7 @@ rounds. In a round every platform runs once, in random order, and the host three
 What a host does changes within seconds, so a platform is compared with the host entries of its own round. The same job
 of a bare host scattered by 18 % between runs 5 to 54 s apart, and by 4 to 6 % between adjacent ones. Before the rounds
 each platform runs once without being counted (a warm-up: memory that is touched first, code that is translated first).
+A workload whose later rounds are shorter than its first has more of them in the same time.
 Two builds or settings (``against``): a platform as it is and the same with them stand side by side in each round, and
 change places from round to round, so that they are compared inside a round as well (Firecracker's A/B tests do so).
 Scenario ``neighbours``: in a round each platform in turn runs alone first, in the middle and last, and under each
@@ -39,7 +40,20 @@ MOST_TRIALS = 1_000_000
 
 Item = TypeVar("Item")
 Host = TypeVar("Host")
-TrialSeconds = Callable[[PlatformChoice, WorkloadChoice], float]
+
+
+@dataclass(frozen=True)
+class TrialSeconds:
+    """How long a trial takes in a platform's first round of a block, in seconds, and in each later one.
+
+    None: as long as in the first.
+    """
+
+    first: float
+    later: float | None = None
+
+
+SecondsOf = Callable[[PlatformChoice, WorkloadChoice], TrialSeconds]
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,7 @@ class Trial:
     """One measurement to be taken: ``number`` is its place in the plan, from 0.
 
     ``round``: of its block and workload, from 0. ``warm_up``: it comes before the rounds, and is in no summary.
+    ``later``: its platform took part in an earlier round of the block, and it may measure less than that one did.
     ``condition``: what guests beside its own do; None: it is alone. ``scale``: how many guests do it at once.
     """
 
@@ -56,12 +71,13 @@ class Trial:
     workload: WorkloadChoice
     round: int = 0
     warm_up: bool = False
+    later: bool = False
     condition: Condition | None = None
     scale: ScalePoint | None = None
 
     @property
     def cell(self) -> tuple[int, int, Condition | None, ScalePoint | None]:
-        """What the trials of a plan share that differ in their place alone: number, block, round and warm-up."""
+        """What the trials of a plan share that differ in their place alone: number, block, round, warm-up and later."""
         return id(self.platform), id(self.workload), self.condition, self.scale  # the plan holds one of each
 
 
@@ -103,12 +119,13 @@ class Plan:
         return [tuple(blocks[number]) for number in sorted(blocks)]
 
 
-def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
+def make_plan(experiment: Experiment, seconds: SecondsOf) -> Plan:
     """The same experiment, seed and ``seconds`` give the same plan, on any machine and Python version.
 
-    ``seconds``: how long a trial of a cell may take. Of what takes long there are fewer rounds, as many as fit in
-    ``ROUNDS_SECONDS`` and at least one. A trial that is longer than that is its own warm-up. With ``rounds: 1`` each
-    cell runs once a block, the host too, and nothing warms up.
+    ``seconds``: how long the trials of a cell may take. Of what takes long there are fewer rounds, as many as fit in
+    ``ROUNDS_SECONDS`` and at least one. Where later rounds are shorter, as many follow as fit in the time of whole
+    ones. A trial that is longer than ``ROUNDS_SECONDS`` is its own warm-up. With ``rounds: 1`` each cell runs once a
+    block, the host too, and nothing warms up.
     In the paper's order: each platform in turn, each of its workloads in turn, all its repetitions in a row.
     """
     trials = (replace(trial, number=number) for number, trial in enumerate(_trials(experiment, seconds)))
@@ -116,11 +133,15 @@ def make_plan(experiment: Experiment, seconds: TrialSeconds) -> Plan:
 
 
 def count_trials(experiment: Experiment) -> int:
-    """How many trials and warm-ups the plan has at most, by one block of it: fewer where a trial takes long."""
-    return experiment.blocks * sum(1 for _ in _trials(replace(experiment, blocks=1), lambda *_: 0.0))
+    """How many trials and warm-ups the plan has, by one block of it.
+
+    Fewer if a trial takes long, more if later rounds are short.
+    """
+    instant = TrialSeconds(0.0)
+    return experiment.blocks * sum(1 for _ in _trials(replace(experiment, blocks=1), lambda *_: instant))
 
 
-def _trials(experiment: Experiment, seconds: TrialSeconds) -> Iterator[Trial]:
+def _trials(experiment: Experiment, seconds: SecondsOf) -> Iterator[Trial]:
     """One after the other; their numbers are yet to be given."""
     if experiment.order == "paper":
         cells = [(platform, workload) for workload, on in _cells(experiment) for platform in on]
@@ -139,8 +160,9 @@ def _trials(experiment: Experiment, seconds: TrialSeconds) -> Iterator[Trial]:
                 yield from _with_neighbours(experiment, generator, block, workload, platforms, seconds)
                 continue
             units = _units(experiment, platforms, workload, block)
-            for platform, number, warm_up in _rounds(experiment, generator, workload, units, seconds):
-                yield Trial(0, block, platform, workload, number, warm_up)
+            trial = Trial(0, block, units[0].platforms[0], workload)
+            for platform, place in _rounds(experiment, generator, workload, units, seconds):
+                yield replace(trial, platform=platform, round=place.number, warm_up=place.warm_up, later=place.later)
 
 
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:
@@ -188,23 +210,32 @@ def _units(
     return units
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a trial stands in its block and workload, as ``Trial`` has it."""
+
+    number: int = 0
+    warm_up: bool = False
+    later: bool = False
+
+
 def _rounds(
     experiment: Experiment,
     generator: random.Random,
     workload: WorkloadChoice,
     units: Sequence[_Unit],
-    seconds: TrialSeconds,
-) -> Iterator[tuple[PlatformChoice, int, bool]]:
-    """One workload's trials in one block: platform, round, and whether it is a warm-up."""
+    seconds: SecondsOf,
+) -> Iterator[tuple[PlatformChoice, _Place]]:
+    """One workload's trials in one block: each platform with its place."""
     if experiment.rounds == 1:
-        yield from ((platform, 0, False) for unit in _shuffled(generator, units) for platform in unit.turn(0))
+        yield from ((platform, _Place()) for unit in _shuffled(generator, units) for platform in unit.turn(0))
         return
     each = {platform: seconds(platform, workload) for unit in units for platform in unit.platforms}
-    yield from ((platform, 0, True) for platform in _warmed_up(generator, each))
+    yield from ((platform, _Place(warm_up=True)) for platform in _warmed_up(generator, each))
     host = [unit for unit in units if unit.platforms[0].label in (experiment.baseline, experiment.control)]
-    count = {unit: _count(experiment.rounds, max(map(each.__getitem__, unit.platforms))) for unit in units}
+    count = {unit: min(_count(experiment.rounds, each[platform]) for platform in unit.platforms) for unit in units}
     for unit, number, earlier in _turns(generator, host, count):
-        yield from ((platform, number, False) for platform in unit.turn(earlier))
+        yield from ((platform, _Place(number, later=earlier > 0)) for platform in unit.turn(earlier))
 
 
 def _turns(
@@ -214,15 +245,16 @@ def _turns(
     others = [unit for unit in count if unit not in host]
     rounds = min(map(count.__getitem__, host)) if host else max(count.values(), default=0)
     taken = {unit: set(_shuffled(generator, range(rounds))[: count[unit]]) for unit in others}
+    taken |= {unit: set(range(rounds)) for unit in host}
     for number in range(rounds):
         present = [unit for unit in _shuffled(generator, others) if number in taken[unit]]
         for unit in _around(host, present):
-            yield unit, number, sum(1 for earlier in taken.get(unit, ()) if earlier < number)
+            yield unit, number, sum(1 for earlier in taken[unit] if earlier < number)
 
 
-def _warmed_up(generator: random.Random, seconds: Mapping[PlatformChoice, float]) -> list[PlatformChoice]:
+def _warmed_up(generator: random.Random, seconds: Mapping[PlatformChoice, TrialSeconds]) -> list[PlatformChoice]:
     """The platforms that run once before the rounds, in random order: a trial that takes longer is its own warm-up."""
-    return [platform for platform in _shuffled(generator, list(seconds)) if seconds[platform] <= ROUNDS_SECONDS]
+    return [platform for platform in _shuffled(generator, list(seconds)) if seconds[platform].first <= ROUNDS_SECONDS]
 
 
 def _with_neighbours(
@@ -231,10 +263,13 @@ def _with_neighbours(
     block: int,
     workload: WorkloadChoice,
     platforms: Sequence[PlatformChoice],
-    seconds: TrialSeconds,
+    seconds: SecondsOf,
 ) -> Iterator[Trial]:
-    """One workload's trials in one block of the scenario ``neighbours``; their numbers are yet to be given."""
-    each = {platform: seconds(platform, workload) for platform in platforms}
+    """One workload's trials in one block of the scenario ``neighbours``; their numbers are yet to be given.
+
+    Each is whole.
+    """
+    each = {platform: TrialSeconds(seconds(platform, workload).first) for platform in platforms}
     yield from (Trial(0, block, platform, workload, warm_up=True) for platform in _warmed_up(generator, each))
     count = {platform: _count(experiment.rounds, each[platform]) for platform in platforms}
     for number in range(max(count.values(), default=0)):
@@ -273,9 +308,13 @@ def _around(host: Sequence[Host], others: Sequence[Item]) -> list[Host | Item]:
     return [host[0], *others[:half], host[-1], *others[half:], host[0]]
 
 
-def _count(rounds: int, seconds: float) -> int:
+def _count(rounds: int, seconds: TrialSeconds) -> int:
     """How many rounds a platform takes part in."""
-    return rounds if seconds * rounds <= ROUNDS_SECONDS else max(1, int(ROUNDS_SECONDS / seconds))
+    whole = rounds if seconds.first * rounds <= ROUNDS_SECONDS else max(1, int(ROUNDS_SECONDS / seconds.first))
+    if seconds.later is None or seconds.later >= seconds.first:
+        return whole
+    left = min(rounds * seconds.first, ROUNDS_SECONDS) - seconds.first
+    return max(whole, 1 + int(left / seconds.later))
 
 
 def _shuffled(generator: random.Random, items: Sequence[Item]) -> list[Item]:
@@ -291,7 +330,7 @@ def estimate_seconds(
     each: dict[object, float] = {}
     trials = 0.0
     for trial in plan.trials:
-        kind = trial.cell, trial.warm_up
+        kind = trial.cell, trial.warm_up, trial.later
         if kind not in each:
             each[kind] = trial_seconds(trial)
         trials += each[kind]

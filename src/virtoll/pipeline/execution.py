@@ -44,7 +44,7 @@ from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.store import RunFolder
 from virtoll.version import __version__
 from virtoll.workloads import workload_of
-from virtoll.workloads.base import Measurement
+from virtoll.workloads.base import Bench, Measurement
 
 if TYPE_CHECKING:
     from virtoll.host.guest_usage import CpuAround
@@ -257,6 +257,7 @@ class _Attempt:
     reason: str | None = None
     boot: str | None = None
     evidence: tuple[str, ...] = ()
+    shortened: bool = False
     outcome: Measurement = field(default_factory=Measurement)
     loaded: Loaded = field(default_factory=Loaded)
     host_cpu: CpuAround | None = None
@@ -286,6 +287,7 @@ class _Attempt:
             started_realtime_ns=self.started_ns,
             ended_realtime_ns=time.time_ns(),
             evidence=self.evidence,
+            shortened=self.shortened,
             overhead=self.session.overhead.cost_since(self.overhead, counters=self.trial.platform.counters),
             hand_over=self.hand_over.span,
         )
@@ -349,13 +351,30 @@ def _measure_guests(attempt: _Attempt, fleet: Fleet, neighbours: Neighbours, rep
                 neighbours.loaded(neighbour_guests, trial.condition) as attempt.loaded,
                 counted,
             ):
-                attempt.outcome = workload.warm_up(bench) if trial.warm_up else workload.measure(bench)
+                _measure_round(attempt, live, bench)
         except AgentError as error:
             if error.kind != "unsupported":
                 raise
             attempt.skip(str(error))  # the guest is well, and goes on with other trials
     problem = _unlike("its guest", guests) or _unlike("a guest beside it", neighbour_guests)
     attempt.doubt(problem or attempt.outcome.problem or attempt.loaded.problem)
+
+
+def _measure_round(attempt: _Attempt, live: LiveGuest, bench: Bench) -> None:
+    """A warm-up, a whole trial, or what a later round measures of a guest that had a whole one."""
+    trial = attempt.trial
+    workload = workload_of(trial.workload)
+    if trial.warm_up:
+        attempt.outcome = workload.warm_up(bench)
+        return
+    first = live.first_rounds.get(trial.workload) if trial.later else None
+    later = None if first is None else workload.measure_later(bench, first)
+    if later is not None:
+        attempt.outcome, attempt.shortened = later, True
+        return
+    attempt.outcome = workload.measure(bench)
+    if attempt.outcome.problem is None:
+        live.first_rounds[trial.workload] = attempt.outcome
 
 
 def _skip_absent(attempt: _Attempt, fleet: Fleet) -> None:

@@ -16,6 +16,7 @@ from virtoll.agent.operations.session import ClocksRequest
 from virtoll.agent.path_counters import HopReader
 from virtoll.agent.timekeeper import Timekeeper
 from virtoll.errors import AgentError, GuestDied, GuestError, NeighbourFailed
+from virtoll.experiment.model import WorkloadChoice
 from virtoll.host.guest_usage import CpuAround, cpu_around, pids_of
 from virtoll.lab.cgroups import MemoryKills
 from virtoll.lab.network import GuestNetwork
@@ -27,7 +28,7 @@ from virtoll.platforms.base import Guest
 from virtoll.platforms.host import Site
 from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.scale import ScalePoint
-from virtoll.workloads.base import Bench, DataDirectory, Needs
+from virtoll.workloads.base import Bench, DataDirectory, Measurement, Needs
 
 _STOPPED = "it was stopped (SIGSTOP) while it was measured; what it did is not known"
 _KILLED = "the kernel killed processes of it for want of memory while it was measured: {}; give its guest more memory"
@@ -72,7 +73,7 @@ class LiveGuest:
     """A guest that is up, with what is needed to measure it; ``boot`` is its record's id, ``label`` its platform's.
 
     ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid. ``no_data`` says why it
-    has no data directory although a workload needs one.
+    has no data directory although a workload needs one. ``first_rounds``: what whole trials of it measured.
     """
 
     boot: str
@@ -89,6 +90,7 @@ class LiveGuest:
     no_data: str | None = None
     receives_apart: bool = False
     instance: int = 0
+    first_rounds: dict[WorkloadChoice, Measurement] = field(default_factory=dict)
     _directory: DataDirectory = field(default_factory=DataDirectory)
 
     @contextlib.contextmanager

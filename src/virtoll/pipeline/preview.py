@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 
 from virtoll.experiment.model import Catalogue, Experiment, PlatformChoice, WorkloadChoice
-from virtoll.experiment.plan import Plan, Trial, cells_of, estimate_seconds, make_plan
+from virtoll.experiment.plan import Plan, Trial, TrialSeconds, cells_of, estimate_seconds, make_plan
 from virtoll.pipeline.requirements import guests_side_by_side, neighbour_guests
 from virtoll.platforms import EVERY_PLATFORM, platform_of
 from virtoll.runfolder.records import PlannedTrial
@@ -49,19 +49,27 @@ def needs_lab(experiment: Experiment) -> bool:
 
 def plan_of(experiment: Experiment) -> Plan:
     """The trials of an experiment, in order."""
-    return make_plan(experiment, trial_seconds)
+    return make_plan(experiment, _rounds_seconds)
 
 
-def trial_seconds(platform: PlatformChoice, workload: WorkloadChoice, *, warm_up: bool = False) -> float:
-    """How long one trial or warm-up takes, in seconds, from the workload's and the platform's own estimate."""
-    kind = EVERY_PLATFORM[platform.platform]
+def _rounds_seconds(platform: PlatformChoice, workload: WorkloadChoice) -> TrialSeconds:
+    """How long a platform's trials take in the rounds of a block, in seconds."""
+    first = trial_seconds(Trial(0, 0, platform, workload))
+    return TrialSeconds(first, trial_seconds(Trial(0, 0, platform, workload, later=True)))
+
+
+def trial_seconds(trial: Trial) -> float:
+    """How long one guest's trial takes, in seconds, from the workload's and the platform's own estimate."""
+    kind = EVERY_PLATFORM[trial.platform.platform]
     if not kind.needs_lab:
         return 0.0  # a model's time is simulated
-    run = workload_of(workload)
+    run = workload_of(trial.workload)
     slowdown = kind.slowdown
     if run.resource == "kernel" and kind.kernel_slowdown is not None:
         slowdown = kind.kernel_slowdown
-    return run.warm_up_seconds(slowdown) if warm_up else run.estimate_seconds(slowdown)
+    if trial.warm_up:
+        return run.warm_up_seconds(slowdown)
+    return run.later_seconds(slowdown) if trial.later else run.estimate_seconds(slowdown)
 
 
 def estimate(plan: Plan) -> float:
@@ -83,8 +91,7 @@ def estimate(plan: Plan) -> float:
 
 def whole_seconds(trial: Trial) -> float:
     """How long one trial of a plan takes here, in seconds, without the start of its guests."""
-    seconds = trial_seconds(trial.platform, trial.workload, warm_up=trial.warm_up)
-    return crowding(trial) * seconds + _load_seconds(trial)
+    return crowding(trial) * trial_seconds(trial) + _load_seconds(trial)
 
 
 def crowding(trial: Trial) -> float:

@@ -98,6 +98,11 @@ def _design(analysis: Analysis) -> Iterator[str]:
         rounds = max(trial.round for trial in planned) + 1
         each = f" of up to {rounds} rounds" if rounds > 1 else ""
         yield f"The plan had {words.counted(blocks, 'block')}{each}; {_trials_of_plan(analysis)}."
+        if any(trial.shortened for trial in analysis.data.trials):
+            yield (
+                "Of a sweep from flat out, later rounds of a block repeated the point that forwarded the most in its "
+                "first round, and nothing else."
+            )
         if analysis.host_of:
             yield f"The blocks were shared among {len(analysis.across_hosts.hosts)} hosts of one class."
     yield from _ends(analysis)

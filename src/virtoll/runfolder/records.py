@@ -282,8 +282,9 @@ class TrialRecord(Record):
     """One trial that came to an end, whatever that end was; `host` and `caveat` as in `PlatformEntry`.
 
     `round`: of its block and workload, from 0; trials of one round stand side by side. `warm_up`: in no summary.
-    `repeats`: how often the job ran between its marks. `cpu_points`: pairs of a few frames and many, for the CPU time
-    of a frame; None where that was not measured. `overhead`: what the instrument itself used; None: not read.
+    `repeats`: how often the job ran between its marks. `shortened`: it measured again what was best in an earlier round
+    of its block, and nothing else. `cpu_points`: pairs of a few frames and many, for the CPU time of a frame; None
+    where that was not measured. `overhead`: what the instrument itself used; None: not read.
     `condition`: what its neighbours were to do, None if it ran alone; `neighbours`: what each of them did. `scale`: how
     many guests did the same at once, None for one; `members`: what each of them did, and then clock, result and check
     of the trial are None. `hand_over`: how far apart its CPUs were just before and after it; None: not read.
@@ -310,6 +311,7 @@ class TrialRecord(Record):
     caveat: str | None = None
     round: int = 0
     warm_up: bool = False
+    shortened: bool = False
     repeats: Annotated[int, msgspec.Meta(ge=1)] = 1
     cpu_points: tuple[Point, ...] | None = None
     overhead: Overhead | None = None

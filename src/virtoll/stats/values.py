@@ -285,14 +285,18 @@ def places_of(tasks: Iterable[Task]) -> dict[Task, int]:
 
 
 class TasksOf:
-    """Which of some tasks a trial measures, in their order: what `Task.is_of` says, without asking each of them."""
+    """Which of some tasks a trial measures, in their order: what `Task.is_of` says, without asking each of them.
+
+    A shortened trial measures the primary one alone.
+    """
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self._found = grouped(tasks, lambda task: (task.workload, task.parameters))
 
     def __call__(self, trial: TrialRecord) -> Sequence[Task]:
         """None of them: empty."""
-        return self._found.get((trial.workload, canonical(trial.parameters)), ())
+        tasks = self._found.get((trial.workload, canonical(trial.parameters)), ())
+        return [task for task in tasks if task.metric.primary] if trial.shortened else tasks
 
 
 def canonical(parameters: Parameters) -> str:

@@ -278,6 +278,15 @@ class Workload(ABC, Generic[P_co]):
     def measure(self, bench: Bench) -> Measurement:
         """Run one trial; raises ``GuestError`` when guest or job did not end."""
 
+    def measure_later(self, bench: Bench, first: Measurement) -> Measurement | None:
+        """What a later round of a block measures, after ``first`` in the same guest; None: a whole trial."""
+        del bench, first
+        return None
+
+    def later_seconds(self, slowdown: float) -> float:
+        """How long that takes, in seconds; ``slowdown`` as in ``estimate_seconds``."""
+        return self.estimate_seconds(slowdown)
+
     def warm_up(self, bench: Bench) -> Measurement:
         """What comes before the rounds of a block: a trial, unless a part of one touches all that it touches."""
         return self.measure(bench)

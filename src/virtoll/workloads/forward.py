@@ -4,6 +4,8 @@
 
 A trial is a sweep (``sweep.py``). Traffic stops and settles before counters are read. The books of each point must
 balance, or the trial is invalid. Beside each point stand the counters of every hop, read before and after it.
+From flat out, later rounds of a block measure a platform's best point again and nothing else: what a host does changes
+within a second, so that many short trials in turn tell more of a maximum than a few long ones.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ from virtoll.workloads.sweep import (
     BESIDES_SECONDS,
     Points,
     SweepParameters,
+    best_point_seconds,
     first_point,
     point_seconds,
+    source_rate,
     sweep,
     sweep_seconds,
 )
@@ -133,9 +137,23 @@ class Forward(Workload[ForwardParameters]):
         """One point, and the table."""
         return point_seconds(self.parameters) + table_seconds(self.parameters.routes, slowdown)
 
+    def later_seconds(self, slowdown: float) -> float:
+        """The best point alone, from flat out."""
+        parameters = self.parameters
+        if parameters.sweep != "from-flat-out":
+            return self.estimate_seconds(slowdown)
+        return best_point_seconds(parameters, slowdown) + table_seconds(parameters.routes, slowdown)
+
     def measure(self, bench: Bench) -> Measurement:
         """The sweep and the points for the CPU time; every point is kept as the agent answered it."""
         return self._measure(bench, sweep, metered=True)
+
+    def measure_later(self, bench: Bench, first: Measurement) -> Measurement | None:
+        """From flat out, the point that forwarded the most in the first round."""
+        if self.parameters.sweep != "from-flat-out" or not first.points:
+            return None
+        best = max(first.points, key=source_rate).intended_rate_frames_per_second
+        return self._measure(bench, lambda _, point: [point(best)], metered=False)
 
     def warm_up(self, bench: Bench) -> Measurement:
         """Its first point."""

@@ -241,6 +241,11 @@ def sweep_seconds(parameters: SweepParameters, slowdown: float) -> float:
     return (math.ceil(steps) + 2) * point_seconds(parameters) + waits
 
 
+def best_point_seconds(parameters: SweepParameters, slowdown: float) -> float:
+    """The point of a sweep that forwarded the most, alone; what is slow loses frames at it."""
+    return point_seconds(parameters) + (RESIDUAL_NS / 1e9 if slowdown >= _LOSING_FROM else 0.0)
+
+
 def point_seconds(parameters: SweepParameters) -> float:
     """One point, with the drain and the counters."""
     return parameters.point_milliseconds / 1000 + BESIDES_SECONDS

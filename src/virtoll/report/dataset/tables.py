@@ -193,6 +193,7 @@ def _of_trial() -> tuple[Column[RowOfTrial], ...]:
                 lambda row: row.trial.round + 1,
             ),
             shared("warm_up", lambda row: row.trial.warm_up),
+            shared("shortened", lambda row: row.trial.shortened),
             shared("status", lambda row: row.trial.status),
             shared("workload", lambda row: row.trial.workload),
             shared("parameters", lambda row: canonical(row.trial.parameters)),
