@@ -185,3 +185,6 @@ def test_near_and_far_are_in_tables_and_document(moved: RunData) -> None:
     cells = [row for row in tables(moved)["cells"].records() if row["cpu_distance"]]
     assert {(row["cpu_distance"], row["left_out"]) for row in cells} == {("near", 0), ("far", 1)}
     assert "far_rates" not in tables(run_data(Truth(REALISTIC, blocks=1)))
+    distance = next(column for column in TABLES["samples"].columns if column.name == "cpu_distance")
+    samples = [distance.value(sample) for sample in rows_of(moved)["samples"]]
+    assert samples.count("near") == 2 * samples.count("far") > 0
