@@ -22,7 +22,11 @@ from virtoll.report.tables import csv_tables
 from virtoll.report.terminal import answer_terminal
 from virtoll.runfolder.hand_over import HandOverSpan
 from virtoll.runfolder.traffic_records import Point, SinkCounts
+from virtoll.stats import readings
 from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.between_runs import By, between_runs, common_pairs, side_by_side
+from virtoll.stats.compare import Pair
+from virtoll.stats.compared import Reading
 from virtoll.stats.hand_over import cpu_distances
 
 PINNING = {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1, "distance": "same L3"}
@@ -156,6 +160,13 @@ def test_verdicts_are_of_the_trials_that_were_near(moved: RunData) -> None:
         cell: expected.cells[cell].median for cell in expected.cells
     }
     assert found.two_states == ()
+    assert readings.cells_of(found, Reading.VALUE) == readings.cells_of(expected, Reading.VALUE), "for claims"
+    pairs = [Pair("netns", "runc")]
+    assert side_by_side(found, pairs).comparisons == side_by_side(expected, pairs).comparisons
+    sides: tuple[By, By] = ("cost", "values")
+    for by in sides:
+        of_two = [between_runs(run, expected, common_pairs(run, expected, by), by) for run in (found, expected)]
+        assert of_two[0].comparisons == of_two[1].comparisons
 
 
 def test_what_being_far_costs_each_platform_is_told(moved: RunData) -> None:
