@@ -215,6 +215,12 @@ def tried(rate: float | None, offered: int, forwarded: int) -> Point:
     return point(rate, [source(intended=offered + 1)], [sink(forwarded=forwarded + 1, lost=offered - forwarded)])
 
 
+def late(rate: int, *, forwarded: int) -> Point:
+    """All arrives, out of a queue that is drained more slowly."""
+    arrived = sink(forwarded=rate + 1, last_received_monotonic_ns=round(rate / forwarded * 1e9))
+    return point(rate, [source(intended=rate + 1)], [arrived])
+
+
 FLAT_OUT = tried(None, 900, 10)
 
 
@@ -225,11 +231,12 @@ FLAT_OUT = tried(None, 900, 10)
         ([FLAT_OUT, tried(40, 40, 40), tried(80, 80, 80), tried(160, 160, 40), tried(113, 113, 70)], 113 / 80),
         ([FLAT_OUT, tried(80, 80, 80), tried(160, 160, 100)], 160 / 100),
         ([FLAT_OUT, tried(80, 80, 70), tried(160, 160, 75)], 80 / 75),
+        ([FLAT_OUT, tried(80, 80, 80), tried(160, 160, 40), late(100, forwarded=60)], 100 / 80),
         ([FLAT_OUT, tried(80, 80, 80)], 900 / 80),
         ([tried(None, 900, 200), tried(160, 160, 150)], 1),
         ([tried(None, 900, 200), tried(400, 400, 219)], 1),
     ],
-    ids=["next", "between", "lossy", "lossy-below", "flat-out", "best-flat-out", "no-harm"],
+    ids=["next", "between", "lossy", "lossy-below", "late", "flat-out", "best-flat-out", "no-harm"],
 )
 def test_a_maximum_on_a_grid_is_known_up_to_the_next_rate_that_lost(points: list[Point], above: float) -> None:
     """Of overload that does harm: a rate that loses nothing is a lower bound, and the next that was tried an upper."""

@@ -125,7 +125,7 @@ def rate_widths(
 
 
 def grid_width(points: Sequence[PointValue]) -> float | None:
-    """How far above the largest rate of one sweep the next is that was tried and lost frames, as a logarithm.
+    """How far above the largest rate of one sweep the next is that was tried and not kept up with, as a logarithm.
 
     0 of a sweep whose overload does no harm: flat out it forwards what it can, whatever the grid. None of one that has
     no point flat out, as the best point of an earlier one that is measured again.
@@ -138,9 +138,10 @@ def grid_width(points: Sequence[PointValue]) -> float | None:
         return 0.0
     beyond = math.inf
     for point in points:
-        loses = (point.turned_away or 0.0) > LOSSLESS_SHARE
-        if loses and point.offered_rate is not None and point.offered_rate > most:
-            beyond = min(beyond, point.offered_rate)
+        offered = point.offered_rate or 0.0
+        falls_behind = (point.turned_away or 0.0) > LOSSLESS_SHARE or offered > OVERLOAD_HARMS * _forwarded(point)
+        if offered > most and falls_behind:
+            beyond = min(beyond, offered)
     return 0.0 if math.isinf(beyond) else math.log(beyond / most)
 
 
