@@ -8,7 +8,8 @@ differ is measured again. The truth is the ratio of both rates near.
 
 - *all*: every trial counts, and the rule of two speeds (`states.py`) widens what it finds.
 - *near*: the trials of a platform's block that were far leave it if others of them were near.
-- *pairs*: in each round near is compared with near; in a block without such a round far with far.
+- *pairs*: in each round near is compared with near; in a block without such a round far with far, less by how much
+  that differs in blocks with both.
 - *covariate*: what being far costs each platform is estimated over the run, and taken from its trials.
 - *at once*: all of a round are measured in the same moment, in bursts in turn.
 """
@@ -253,12 +254,11 @@ def first_known(*choices: Array) -> Array:
 
 
 def paired(run: Run) -> Array:
-    """As `log_shares`, of near trials against the host's near ones of their round; else of far ones; else of all."""
-    choices = []
-    for state in (NEAR, FAR):
-        same = np.where(run.state == state, run.logs, np.nan)
-        choices.append(medians(same[:, :-3] - medians(same[:, -3:], 1)[:, None], 3))
-    return first_known(*choices, log_shares(run.logs))
+    """As `compare.paired_shares` has it."""
+    same = [np.where(run.state == state, run.logs, np.nan) for state in (NEAR, FAR)]
+    near, far = (medians(logs[:, :-3] - medians(logs[:, -3:], 1)[:, None], 3) for logs in same)
+    shift = np.nan_to_num(np.nanmean(near - far, axis=2, keepdims=True))
+    return first_known(near, far + shift, log_shares(run.logs))
 
 
 def gaps(logs: Array) -> Array:

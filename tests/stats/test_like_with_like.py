@@ -52,6 +52,13 @@ def test_a_block_without_near_rounds_compares_far_with_far() -> None:
     assert shares([(0, 0, 33, FAR), (0, 1, 30, FAR)], host) == pytest.approx({0: 0.5})
 
 
+def test_a_far_block_is_shifted_by_what_far_rounds_differ_in_other_blocks() -> None:
+    """Far the platform loses less than the host: 0.4 of it near and 0.48 far, in the block that has both."""
+    host = [(0, 0, 100, NEAR), (0, 1, 66, FAR), (1, 0, 60, FAR), (2, 0, 100, NEAR)]
+    platform = [(0, 0, 40, NEAR), (0, 1, 0.48 * 66, FAR), (1, 0, 0.6 * 60, FAR), (2, 0, 45, NEAR)]
+    assert shares(platform, host) == pytest.approx({0: 0.4, 1: 0.6 * 0.4 / 0.48, 2: 0.45})
+
+
 @pytest.mark.parametrize("away", [FAR, CHANGED])
 def test_a_block_without_either_compares_what_it_has(away: Distance) -> None:
     """Better an unlike pair, told as left in, than a platform without a block."""
