@@ -117,7 +117,7 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     finished = in_process("plan", "quick", "--trials", runs=tmp_path / "runs")
     lines = finished.stdout.splitlines()
     assert len(lines) == len(document["trials"]) + 3
-    assert_facts(lines[-3], f"{len(document['trials'])} trials", "3 randomised blocks", "5 rounds", "seed 20080407")
+    assert_facts(lines[-3], f"{len(document['trials'])} trials", "5 randomised blocks", "3 rounds", "seed 20080407")
     assert_facts(lines[-2], "disk", "tiny")
     platforms = len({trial["platform"] for trial in document["trials"]})
     assert_facts(lines[-1], "memory", f"{platforms} guests", "256 MiB")

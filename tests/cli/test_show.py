@@ -101,15 +101,15 @@ def test_all_of_an_experiment_is_shown_and_its_file_can_be_copied(tmp_path: Path
     shown = in_process("show", "experiment", "quick").stdout
     facts = dict(re.findall(r"^  (\w[\w ]*?)  +(.+)$", shown, re.MULTILINE))
     assert_facts(facts["compared with"], "native", "native-again")
-    assert_facts(facts["blocks"], 3, "5 rounds")
+    assert_facts(facts["blocks"], 5, "3 rounds")
     assert "\n  qemu-tcg-e1000 (qemu-tcg)\n" in shown
-    assert "\n  masr: size_bytes 128MiB\n" in shown
+    assert "\n  masr: size_bytes 48MiB\n" in shown
     copy = tmp_path / "mine.yaml"
     copy.write_text(in_process("show", "experiment", "quick", "--yaml").stdout, encoding="utf-8")
     assert copy.read_bytes() == (presets() / "quick.yaml").read_bytes()
     trials = plan_of(load_experiment(copy, catalogue())).trials
     document = json.loads(in_process("show", "experiment", copy, "--json").stdout)
-    assert (document["trials"], document["blocks"], document["control"]) == (len(trials), 3, "native-again")
+    assert (document["trials"], document["blocks"], document["control"]) == (len(trials), 5, "native-again")
     paper = json.loads(in_process("show", "experiment", "camargos2008", "--size", "paper", "--json").stdout)
     assert (paper["size"], paper["order"], paper["study"]) == ("paper", "paper", "camargos2008")
 

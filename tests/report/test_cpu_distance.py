@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.support.facts import assert_facts
 from tests.support.hand_overs import BUSY, reading, span
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
-from virtoll.report.cpu_distance import distances_line
+from virtoll.report.cpu_distance import distances_line, far_line
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.dataset.rows import rows_of
 from virtoll.report.dataset.tables import TABLES
+from virtoll.report.document import report_document
 from virtoll.report.headline import host_line
 from virtoll.report.report_input import ReportInput
 from virtoll.report.tables import csv_tables
+from virtoll.report.terminal import answer_terminal
 from virtoll.runfolder.hand_over import HandOverSpan
+from virtoll.runfolder.traffic_records import Point, SinkCounts
+from virtoll.stats import readings
 from virtoll.stats.analysis import RunData, analyse
+from virtoll.stats.between_runs import By, between_runs, common_pairs, side_by_side
+from virtoll.stats.compare import Pair
+from virtoll.stats.compared import Reading
 from virtoll.stats.hand_over import cpu_distances
 
 PINNING = {"guest_cpus": [0], "generator_cpu": 1, "sink_cpu": 1, "distance": "same L3"}
@@ -36,6 +44,34 @@ def data() -> RunData:
         points = None if trial.points is None else tuple(point.replace(hand_over=around) for point in trial.points)
         trials.append(trial.replace(hand_over=around, points=points))
     return replace(made, trials=tuple(trials), manifest=made.manifest.replace(pinning=PINNING))
+
+
+def slowed(point: Point) -> Point:
+    """The same frames, which took half as long again to arrive."""
+    later = (counts.replace(last_received_monotonic_ns=_stretched(counts)) for counts in point.sink.per_source)
+    return point.replace(sink=point.sink.replace(per_source=tuple(later)), hand_over=FAR)
+
+
+def _stretched(counts: SinkCounts) -> int:
+    first, last = counts.first_received_monotonic_ns, counts.last_received_monotonic_ns
+    assert first is not None
+    assert last is not None
+    return first + round(1.5 * (last - first))
+
+
+@pytest.fixture
+def moved() -> RunData:
+    """Three blocks of three rounds: in one round of each the CPUs are far, and frames take half as long again."""
+    made = run_data(Truth(REALISTIC, blocks=3, rounds=3, frame_sizes=(68, 504)))
+    trials = []
+    for trial in made.trials:
+        if trial.points is not None:
+            far = trial.round == trial.block
+            points = [slowed(point) if far else point.replace(hand_over=NEAR) for point in trial.points]
+            trials.append(trial.replace(points=tuple(points)))
+        else:
+            trials.append(trial)
+    return replace(made, trials=tuple(trials))
 
 
 def tables(data: RunData) -> dict[str, CsvTable]:
@@ -109,3 +145,57 @@ def test_of_several_pairs_a_points_column_has_the_furthest(data: RunData) -> Non
     )
     for row in tables(replace(data, trials=trials))["points"].records():
         assert (row["hand_over_before_ns"], row["hand_over_after_ns"]) == (330.0, None)
+
+
+def test_verdicts_are_of_the_trials_that_were_near(moved: RunData) -> None:
+    """They are those of the same run in which the far trials had given no value."""
+    without = tuple(
+        trial.replace(status="invalid", reason="far") if trial.points and trial.round == trial.block else trial
+        for trial in moved.trials
+    )
+    found, expected = analyse(moved), analyse(replace(moved, trials=without))
+    assert found.comparisons == expected.comparisons
+    assert found.control == expected.control
+    assert {cell: found.cells[cell].median for cell in found.cells} == {
+        cell: expected.cells[cell].median for cell in expected.cells
+    }
+    assert found.two_states == ()
+    assert readings.cells_of(found, Reading.VALUE) == readings.cells_of(expected, Reading.VALUE), "for claims"
+    pairs = [Pair("netns", "runc")]
+    assert side_by_side(found, pairs).comparisons == side_by_side(expected, pairs).comparisons
+    sides: tuple[By, By] = ("cost", "values")
+    for by in sides:
+        of_two = [between_runs(run, expected, common_pairs(run, expected, by), by) for run in (found, expected)]
+        assert of_two[0].comparisons == of_two[1].comparisons
+
+
+def test_what_being_far_costs_each_platform_is_told(moved: RunData) -> None:
+    analysis = analyse(moved)
+    line = far_line(analysis)
+    rate = r"native IPv4 forwarding 504 B: (\d+) kframes/s near, (\d+) kframes/s far, 33 % less"
+    told = re.search(rate, line)
+    assert told is not None, line
+    assert float(told[2]) / float(told[1]) == pytest.approx(2 / 3, rel=0.05)
+    frames = [trial for trial in moved.trials if trial.points is not None]
+    assert_facts(line, f"{len(frames) // 3} of {len(frames)} values")
+    assert any(line in str(shown) for shown in answer_terminal(analysis, 80))
+    assert far_line(analyse(run_data(Truth(REALISTIC, blocks=1)))) == ""
+
+
+def test_near_and_far_are_in_tables_and_document(moved: RunData) -> None:
+    analysis = analyse(moved)
+    rows = tables(moved)["far_rates"].records()
+    assert report_document(analysis, (), Path("run"), Path("page"), None)["far_rates"] == rows
+    native = [row for row in rows if row["platform"] == "native"]
+    assert len(native) == 2
+    for row in native:
+        assert row["far_median"] / row["near_median"] == pytest.approx(2 / 3, rel=0.05)
+        assert row["far_share"] == row["far_median"] / row["near_median"]
+        assert row["left_out"] == row["far_trials"] == row["near_trials"] / 2
+        assert row["explained_share"] > 0.9
+    cells = [row for row in tables(moved)["cells"].records() if row["cpu_distance"]]
+    assert {(row["cpu_distance"], row["left_out"]) for row in cells} == {("near", 0), ("far", 1)}
+    assert "far_rates" not in tables(run_data(Truth(REALISTIC, blocks=1)))
+    distance = next(column for column in TABLES["samples"].columns if column.name == "cpu_distance")
+    samples = [distance.value(sample) for sample in rows_of(moved)["samples"]]
+    assert samples.count("near") == 2 * samples.count("far") > 0

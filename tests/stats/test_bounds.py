@@ -7,16 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.by_hand import boot_record, task
+from tests.support.by_hand import boot_record, point, sink, source, task, trial
 from tests.support.facts import assert_facts
 
 from virtoll.runfolder.guest_records import Forwarding
+from virtoll.runfolder.traffic_records import Point
 from virtoll.stats.bounds import (
     NOT_PINNED,
     TWO_BOUNDS,
     against_lower_bounds,
     forwarded_elsewhere,
+    grid_width,
     lower_bounds,
+    rate_widths,
     receiving_apart,
     within_search_bounds,
     without_two_bounds,
@@ -26,8 +29,9 @@ from virtoll.stats.ceilings import Headroom
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import BoundFound, GoalFound, ThroughputRow
 from virtoll.stats.intervals import Interval
-from virtoll.stats.sweeps import Curve
-from virtoll.stats.values import Task
+from virtoll.stats.summaries import summarise
+from virtoll.stats.sweeps import Curve, point_values
+from virtoll.stats.values import Observation, Task
 
 SMALL, LARGE = (task("forward", "points", {"size": size}, name="maximum_forwarding_rate") for size in (64, 1500))
 CPU = task("forward", "cpu_points", {"size": 64}, name="cpu_time", unit="ns")
@@ -204,3 +208,62 @@ def test_what_is_no_search_or_not_tested_stays() -> None:
     assert within_search_bounds(told, 0.1, 0.1, 0.1) is told
     kept = within(Verdict.SLOWER, 0.9, 0.95, at_least=1.2)
     assert kept.at_least == 1.2
+
+
+def tried(rate: float | None, offered: int, forwarded: int) -> Point:
+    """A point of a second at which so many frames/s were sent, and so many arrived."""
+    return point(rate, [source(intended=offered + 1)], [sink(forwarded=forwarded + 1, lost=offered - forwarded)])
+
+
+def late(rate: int, *, forwarded: int) -> Point:
+    """All arrives, out of a queue that is drained more slowly."""
+    arrived = sink(forwarded=rate + 1, last_received_monotonic_ns=round(rate / forwarded * 1e9))
+    return point(rate, [source(intended=rate + 1)], [arrived])
+
+
+FLAT_OUT = tried(None, 900, 10)
+
+
+@pytest.mark.parametrize(
+    ("points", "above"),
+    [
+        ([FLAT_OUT, tried(80, 80, 80), tried(160, 160, 40)], 160 / 80),
+        ([FLAT_OUT, tried(40, 40, 40), tried(80, 80, 80), tried(160, 160, 40), tried(113, 113, 70)], 113 / 80),
+        ([FLAT_OUT, tried(80, 80, 80), tried(160, 160, 100)], 160 / 100),
+        ([FLAT_OUT, tried(80, 80, 70), tried(160, 160, 75)], 80 / 75),
+        ([FLAT_OUT, tried(80, 80, 80), tried(160, 160, 40), late(100, forwarded=60)], 100 / 80),
+        ([FLAT_OUT, tried(80, 80, 80)], 900 / 80),
+        ([tried(None, 900, 200), tried(160, 160, 150)], 1),
+        ([tried(None, 900, 200), tried(400, 400, 219)], 1),
+    ],
+    ids=["next", "between", "lossy", "lossy-below", "late", "flat-out", "best-flat-out", "no-harm"],
+)
+def test_a_maximum_on_a_grid_is_known_up_to_the_next_rate_that_lost(points: list[Point], above: float) -> None:
+    """Of overload that does harm: a rate that loses nothing is a lower bound, and the next that was tried an upper."""
+    width = grid_width(point_values([trial(1, *points)]))
+    assert width is not None
+    assert math.exp(width) == pytest.approx(above)
+
+
+def test_a_best_point_that_is_measured_again_has_no_grid_of_its_own() -> None:
+    """Its trial does not narrow what the whole ones of its cell leave open."""
+    whole = trial(1, FLAT_OUT, tried(80, 80, 80), tried(160, 160, 40), block=0)
+    later = trial(2, tried(80, 80, 80), block=0)
+    assert grid_width(point_values([later])) is None
+    cells = {("p", SMALL): summarise([Observation(SMALL, "p", number, 0, number, 80) for number in (1, 2)])}
+    assert rate_widths(cells, point_values([whole, later]), ()) == {("p", SMALL): pytest.approx(math.log(2))}
+    assert rate_widths(cells, point_values([later]), ()) == {("p", SMALL): 0.0}
+
+
+def test_the_width_of_sweeps_is_the_mean_over_trials() -> None:
+    trials = [
+        trial(1, FLAT_OUT, tried(80, 80, 80), tried(160, 160, 40), block=0),
+        trial(2, FLAT_OUT, tried(80, 80, 80), tried(160, 160, 120), block=1),
+    ]
+    values = [Observation(SMALL, "p", number, number, number, 80) for number in (1, 2)]
+    widths = {}
+    for counted in (values, values[:1]):
+        cells = {("p", task): summarise(counted) for task in (SMALL, CPU)}
+        widths[len(counted)] = rate_widths(cells, point_values(trials), ())
+    assert widths[2] == {("p", SMALL): pytest.approx((math.log(2) + math.log(160 / 120)) / 2)}
+    assert widths[1] == {("p", SMALL): pytest.approx(math.log(2))}, "what is left out of its cell does not count"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.support.hand_overs import BUSY, reading
+from tests.support.hand_overs import BUSY, reading, span
 
-from virtoll.stats.hand_over import cpu_distances
+from virtoll.runfolder.hand_over import Distance, HandOver, HandOverSpan
+from virtoll.stats.hand_over import cpu_distances, distance_around
 
 
 def times(seed: int, near: int, far: int) -> list[int]:
@@ -52,3 +53,45 @@ def test_each_pair_stands_for_itself() -> None:
     one, other = cpu_distances([reading(50), reading(330, (1, 2)), reading(51), reading(331, (1, 2))])
     assert (one.near_ns, one.far_ns) == (50.5, None)
     assert (other.near_ns, other.far_ns) == (330.5, None)
+
+
+PAIRS = {found.cpus: found for found in cpu_distances([reading(time) for time in [50] * 20 + [330] * 3])}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "distance"),
+    [
+        (52, 60, Distance.NEAR),
+        (310, 340, Distance.FAR),
+        (52, 330, Distance.CHANGED),
+        (330, 52, Distance.CHANGED),
+        (None, 330, Distance.FAR),
+        (None, None, None),
+    ],
+)
+def test_a_value_was_near_or_far_or_the_distance_changed(
+    before: int | None, after: int | None, distance: Distance | None
+) -> None:
+    assert distance_around([span([before], [after])], PAIRS) is distance
+
+
+def test_of_several_points_one_that_was_elsewhere_is_a_change() -> None:
+    spans = [span([52], [52]), span([330], [330])]
+    assert distance_around(spans, PAIRS) is Distance.CHANGED
+
+
+def test_of_several_pairs_the_furthest_counts() -> None:
+    pairs = {found.cpus: found for other in (0, 2) for found in cpu_distances(both(other))}
+    assert distance_around([span([52, 330], [52, 330])], pairs) is Distance.FAR
+    assert distance_around([span([52, 52], [52, 330])], pairs) is Distance.CHANGED
+
+
+def both(other: int) -> list[HandOver]:
+    return [reading(time, (1, other)) for time in [50] * 20 + [330] * 3]
+
+
+def test_a_pair_at_one_distance_says_nothing() -> None:
+    """However far it is: nothing was nearer. So does a pair of which the run has no readings."""
+    pairs = {found.cpus: found for found in cpu_distances([reading(330)] * 20)}
+    assert distance_around([span([330], [330])], pairs) is None
+    assert distance_around([HandOverSpan((reading(52, (3, 4)),), ())], pairs) is None

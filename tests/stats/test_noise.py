@@ -53,6 +53,16 @@ def test_nothing_is_known_of_noise_where_no_value_varies() -> None:
     assert not judge(values, Rules()).different.any()
 
 
+def test_searches_whose_blocks_agree_are_told_apart_by_their_bounds() -> None:
+    """Bounds 2 % apart on either side: ten times slower is told, 5 % slower is not, and equal ones never."""
+    values = np.log([[0.1, 0.95, 1.0]])[:, :, None].repeat(3, axis=2)
+    judged = judge(values, Rules(), hidden=np.full((1, 3), 0.04))
+    assert judged.different.tolist() == [[True, False, False]]
+    assert math.exp(judged.at_least[0, 0]) > 8
+    without = judge(values, Rules(), hidden=np.array([[0.0, 0.04, 0.04]]))
+    assert not without.different.any(), "a constant without bounds has a noise that nobody knows"
+
+
 @pytest.mark.parametrize("cells", [[(4, 2)], [(4, p) for p in range(5)], [(t, 2) for t in range(25)]])
 def test_a_constant_cell_is_as_uncertain_as_its_neighbours(cells: list[tuple[int, int]]) -> None:
     """One comparison, a task and a platform; the others keep what they have, and the difference is not told."""

@@ -86,6 +86,22 @@ def test_a_machine_whose_speed_changes_costs_little_power(blocks: int, runs: int
     assert kept.errors <= allowed(LIMIT, kept.runs)
 
 
+def test_constant_searches_have_no_false_verdict() -> None:
+    """Equal capacities with a noise of 0.3 %, each searched on a grid of 2 % of its own; blocks that all agree."""
+    dice, step = np.random.default_rng(591), math.log(1.02)
+    told = []
+    for _ in range(2000):
+        begin = dice.uniform(0, step, (2, 5, 1))
+        capacities = 10 + dice.normal(0, 0.003, (2, 5, 3))
+        rates = np.floor((capacities - begin) / step) * step + begin
+        shares = rates[:, :4] - rates[:, 4:]
+        if np.ptp(shares, axis=2).max() < 1e-9:
+            judged = judge(shares, Rules(), hidden=np.full((2, 4), 2 * step))
+            told.append((judged.different & (judged.at_least > step)).any())
+    assert len(told) > 50
+    assert not any(told)
+
+
 def test_more_blocks_never_decide_less() -> None:
     """The old method decided nothing at exactly 12 blocks in a family above 102."""
     found = [measure(Kind("even", (22, 5), blocks, 0.05, False, 15)) for blocks in (3, 5, 9, 11, 12, 13)]

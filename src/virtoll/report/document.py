@@ -36,7 +36,7 @@ from virtoll.stats.values import Task
 SCHEMA: Final = "virtoll-report"
 VERSION: Final = 1  # another one where a key goes, or means something else; new keys may come without
 
-_TABLES: Final = ("isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
+_TABLES: Final = ("far_rates", "isolation", "neighbours", "scale", "groups", "hosts", "host_variation")
 """Those of the report whose rows are in the document as well."""
 _OF_TASK: Final[tuple[Column[Task], ...]] = of_task(lambda task: task)
 

@@ -11,6 +11,7 @@ from virtoll.report import headline, words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import PLACES, cost_to_know_line, extended_line, ranked
 from virtoll.report.campaign_lines import campaign_lines
+from virtoll.report.cpu_distance import far_line
 from virtoll.report.drawing import Drawing
 from virtoll.report.exports import Exports, exports_of
 from virtoll.report.gate import GateView
@@ -28,6 +29,7 @@ _LONG_TEXT = 90  # characters of a reason in the answer; it is whole under Trial
 _OF_ANALYSIS: Final[tuple[Callable[[Analysis], Any], ...]] = (
     campaign_lines,
     cost_to_know_line,
+    far_line,
     ranked,
     substitutes,
     words.blocks_words,

@@ -305,7 +305,6 @@ SHARED: Final[Mapping[str, tuple[str, str]]] = {
     "label": (_TEXT, "workload, parameters and metric in words, as everywhere"),
     "times_slower": ("factor", "1 / share: how many times slower; below 1 it is faster"),
     "warm_up": (_ANSWER, "whether it is a warm-up, which is no result"),
-    "shortened": (_ANSWER, "whether it measured again the best point of its block's first round, and nothing else"),
     "status": (_TEXT, "ok, invalid, failed or skipped"),
     "reason": (_TEXT, "why there is no value, or no verdict"),
     "caveat": (_TEXT, "why the platform's numbers are no measurements of speed; empty: they are"),

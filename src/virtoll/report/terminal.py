@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from virtoll import units
 from virtoll.report import answer, headline, words
 from virtoll.report.answer import RankedPlatform, RankedTask
+from virtoll.report.cpu_distance import far_line
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.values import Task
 from virtoll.system.printable import printable
@@ -28,6 +29,7 @@ _BEFORE_CONTROL = (
     headline.left_out_line,
     answer.cost_to_know_line,
     headline.states_line,
+    far_line,
     headline.caveat_line,
     headline.bound_line,
     headline.unlike_line,

@@ -5,6 +5,7 @@ hypervisor may run two of them on neighbouring cores in one second and on distan
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
 from virtoll.runfolder.record import Record
@@ -15,6 +16,14 @@ FAR_RATIO: Final = 2.0
 Cores that share an L3 cache, those of two and those of two sockets are further apart than that; readings at one
 distance are within a factor of 1.7 (48 to 80 ns and 274 to 345 ns on the machine that this was tried on).
 """
+
+
+class Distance(StrEnum):
+    """How far CPUs were from each other around what was measured; of several pairs, the furthest."""
+
+    NEAR = "near"
+    FAR = "far"
+    CHANGED = "changed"
 
 
 class HandOver(Record):

@@ -9,17 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from virtoll.stats.caveats import hosts_of, why_other_host
 from virtoll.stats.comparability import agents_by_platform, why_platform_incomparable
 from virtoll.stats.compare import Comparison, compare
+from virtoll.stats.like_with_like import near_ones
 from virtoll.stats.run_data import RunData
 from virtoll.stats.states import TwoStates, two_states
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Observation, Task, canonical
+from virtoll.stats.values import Observation, Task, canonical, grouped
 
 
 def compare_all(
     data: RunData,
     platforms: Sequence[str],
     tasks: Sequence[Task],
-    cells: Mapping[tuple[str, Task], CellSummary],
+    observations: Sequence[Observation],
     caveats: Mapping[str, str],
     host: Mapping[Task, Sequence[Observation]],
 ) -> tuple[list[Comparison], list[Comparison]]:
@@ -32,6 +33,7 @@ def compare_all(
         return [], []
     agents, hosts = agents_by_platform(data.boots), hosts_of(data.manifest)
     troubles = _Troubles(data)
+    by_cell = grouped(observations, lambda observation: (observation.platform, observation.task))
     compared: list[Comparison] = []
     alike: list[Comparison] = []
     for platform in platforms:
@@ -41,13 +43,13 @@ def compare_all(
         elsewhere = None if caveat else why_other_host(hosts, platform, baseline)
         refused = why_platform_incomparable(agents, platform, baseline) or elsewhere
         for task in tasks:
-            observations = () if refused else observations_in(cells, platform, task)
+            entries = () if refused else by_cell.get((platform, task), ())
             why = refused or troubles.of(platform, task) or troubles.of(baseline, task)
             if platform == control:
-                entries = observations_in(cells, baseline, task)
-                alike.append(compare(task, platform, observations, entries, why, caveat))
+                others = by_cell.get((baseline, task), ())
+                alike.append(compare(task, platform, entries, others, why, caveat))
             else:
-                compared.append(compare(task, platform, observations, host.get(task, ()), why, caveat))
+                compared.append(compare(task, platform, entries, host.get(task, ()), why, caveat))
     return compared, alike
 
 
@@ -92,12 +94,12 @@ def host_states(
     cells: Mapping[tuple[str, Task], CellSummary],
     host: Mapping[Task, Sequence[Observation]],
 ) -> tuple[TwoStates, ...]:
-    """The tasks that the host ran at two speeds, and which platforms show the same."""
+    """The tasks that the host ran at two speeds, whatever its CPUs' distance, and which platforms show the same."""
     compared = [label for label in platforms if label not in (data.manifest.baseline, data.manifest.control)]
     states = []
     for task in tasks:
         values = {label: observations_in(cells, label, task) for label in compared}
-        state = two_states(task, host.get(task, ()), values)
+        state = two_states(task, near_ones(host.get(task, ())), values)
         if state is not None:
             states.append(state)
     return tuple(states)

@@ -15,8 +15,8 @@ from virtoll.stats.against_baseline import compare_all, host_labels, host_states
 from virtoll.stats.bounds import (
     forwarded_elsewhere,
     lower_bounds,
+    rate_widths,
     receiving_apart,
-    search_widths,
 )
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of
@@ -36,7 +36,7 @@ from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
 from virtoll.stats.guests_at_once import AtOnce, each_guest, guests_at_once
-from virtoll.stats.hand_over import CpuDistance, cpu_distances, hand_overs_of
+from virtoll.stats.hand_over import CpuDistance, cpu_distances, hand_overs_of, with_distances
 from virtoll.stats.isolation import Isolation, isolation
 from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
@@ -75,7 +75,7 @@ class Analysis:
     observations: tuple[Observation, ...]
     gaps: tuple[Gap, ...]
     cells: Mapping[tuple[str, Task], CellSummary]
-    """By platform and task; only those with values."""
+    """By platform and task; only those with values, and of CPUs near each other (`summaries.summarise`)."""
     comparisons: tuple[Comparison, ...]
     """One for each platform other than baseline and control, and each task."""
     control: tuple[Comparison, ...]
@@ -91,6 +91,8 @@ class Analysis:
     """The cells whose platform may be able to do more than was seen (`stats/bounds.py`)."""
     caveats: Mapping[str, str]
     """The platforms whose numbers are no results, with the reason (`stats/caveats.py`)."""
+    cpu_distances: tuple[CpuDistance, ...]
+    """How far the CPUs of its trials were from each other."""
 
     @property
     def level(self) -> float:
@@ -142,11 +144,6 @@ class Analysis:
         """Whether the host was fit to be measured on."""
         manifest = self.data.manifest
         return host_fitness(self.data.fitness, manifest.host, merged=manifest.merged is not None)
-
-    @cached_property
-    def cpu_distances(self) -> tuple[CpuDistance, ...]:
-        """How far the CPUs of its trials were from each other."""
-        return cpu_distances(hand_overs_of(self.data.every_trial, self.data.calibrations))
 
     @cached_property
     def equivalence(self) -> Equivalence:
@@ -240,10 +237,11 @@ class Analysis:
             caveats=self.caveats,
             rules=self.rules,
             states=self.two_states,
+            distances=self.cpu_distances,
             apart=receiving_apart(self.data.boots),
             elsewhere=self.forwarded_elsewhere,
             bounds=self.lower_bounds,
-            widths=self.search_widths,
+            widths=self.rate_widths,
         )
 
     @cached_property
@@ -268,6 +266,7 @@ class Analysis:
             caveats=self.caveats,
             rules=self.rules,
             states=self.two_states,
+            distances=self.cpu_distances,
         )
 
     @cached_property
@@ -433,9 +432,9 @@ class Analysis:
         return {task.key: task for task in self.tasks}
 
     @cached_property
-    def search_widths(self) -> Mapping[tuple[str, Task], float]:
-        """How far above a cell's rate the upper bound of its search is, as a logarithm (`bounds.search_widths`)."""
-        return search_widths(self.searches)
+    def rate_widths(self) -> Mapping[tuple[str, Task], float]:
+        """How far above a cell's rate the upper bound of its search or sweep is, as a logarithm."""
+        return rate_widths(self.cells, self.points, self.searches)
 
     @cached_property
     def forwarded_elsewhere(self) -> Mapping[str, str]:
@@ -458,6 +457,8 @@ def analyse(data: RunData) -> Analysis:
         {trial: (cost.value, cost.none_because) for trial, cost in costs.items()},
         by_clock=data.manifest.merged is not None,
     )
+    distances = cpu_distances(hand_overs_of(data.every_trial, data.calibrations))
+    observations = with_distances(observations, data.trials, distances)
     cells = cells_of(observations, platforms, tasks)
     caveats = caveats_of(data.manifest, data.boots, [*data.trials, *data.at_once])
     host = host_values(data.manifest.baseline, observations, host_labels(data, caveats))
@@ -470,8 +471,8 @@ def analyse(data: RunData) -> Analysis:
     searches = throughput_rows(tasks, data.trials)
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
-    untested = compare_all(data, platforms, alone, cells, caveats, host)
-    comparisons, control = decided(data, untested, bounds, search_widths(searches), rules, states)
+    untested = compare_all(data, platforms, alone, observations, caveats, host)
+    comparisons, control = decided(data, untested, bounds, rate_widths(cells, points, searches), rules, states)
     return Analysis(
         data=data,
         platforms=platforms,
@@ -489,6 +490,7 @@ def analyse(data: RunData) -> Analysis:
         headrooms=headroom,
         lower_bounds=bounds,
         caveats=caveats,
+        cpu_distances=distances,
     )
 
 

@@ -23,7 +23,7 @@ from virtoll.runfolder.records import Manifest
 from virtoll.stats.against_baseline import observations_in
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
-from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, within_bounds_of_two
+from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, hidden_of_two, within_bounds_of_two
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Pair, Verdict, compare, logs_of, means_by_host
 from virtoll.stats.estimates import beside, has_result
@@ -295,7 +295,12 @@ def side_by_side(
         for task in analysis.tasks
         if not workloads or task.workload in workloads
     ]
-    decided, _ = decide_families(compared, (), rules, _states_of(analysis, pairs))
+
+    def width(comparison: Comparison) -> float:
+        pair = next(each for each in pairs if each.name == comparison.platform)
+        return sum(hidden_of_two(analysis, analysis, pair, comparison.task, ()))
+
+    decided, _ = decide_families(compared, (), rules, _states_of(analysis, pairs), width)
     return Between(
         first=analysis,
         second=analysis,
@@ -349,13 +354,15 @@ class _Sides:
 class _Unpaired:
     """A comparison before its test, and the log shares of each block of either run.
 
-    `gap`: by how much two speeds widen it, as a logarithm; the A/A control, which is the host, has none.
+    `gap`: by how much two speeds widen it, as a logarithm; the A/A control, which is the host, has none. `hidden`: how
+    far apart the bounds of searches are between which those of either run lie.
     """
 
     comparison: Comparison
     first: Logs
     second: Logs
     gap: float = 0.0
+    hidden: tuple[float, float] = (0.0, 0.0)
 
     @property
     def testable(self) -> bool:
@@ -393,7 +400,9 @@ def _compared(
     if min(len(mine), len(theirs)) == 1:
         reason = "a run has it in one block, or on one host, alone: no interval, no verdict"
         comparison = replace(comparison, reason=reason)
-    return _Unpaired(_without_result(comparison, caveat_of_two(first, second, pair, both.second, bases)), mine, theirs)
+    caveat = caveat_of_two(first, second, pair, both.second, bases)
+    hidden = hidden_of_two(first, second, pair, both.second, bases)
+    return _Unpaired(_without_result(comparison, caveat), mine, theirs, hidden=hidden)
 
 
 def _without_result(comparison: Comparison, caveat: str | None) -> Comparison:
@@ -466,10 +475,12 @@ def _decide(family: Sequence[tuple[bool, _Unpaired]], rules: Rules) -> dict[tupl
     columns = places((of_control, unpaired.comparison.platform) for of_control, unpaired in tested)
     logs = _log_tables(tested, tasks, columns)
     apart = np.zeros((len(tasks), len(columns)))
+    hidden = np.zeros((2, len(tasks), len(columns)))
     for of_control, unpaired in tested:
-        comparison = unpaired.comparison
-        apart[tasks[comparison.task], columns[of_control, comparison.platform]] = unpaired.gap
-    judged = judge_two(*logs, rules, np.array([of_control for of_control, _ in columns]), apart)
+        place = tasks[unpaired.comparison.task], columns[of_control, unpaired.comparison.platform]
+        apart[place] = unpaired.gap
+        hidden[:, place[0], place[1]] = unpaired.hidden
+    judged = judge_two(*logs, rules, np.array([of_control for of_control, _ in columns]), apart, hidden)
     sizes = Counter(of_control for of_control, _ in tested)
     for of_control, unpaired in tested:
         key = of_control, unpaired.comparison.platform, unpaired.comparison.task

@@ -6,22 +6,26 @@ such rates is anything: it says what the sender can, and has no verdict. Against
 one such rate *faster*, and no more. A rate that a router reached on the sender's own core, which had to send as well,
 has no verdict either. The rate of guests that send is their own, whatever was lost.
 
-A search ends with two bounds, and its rate is anywhere between them. The intervals of a comparison hold all of that
+A search ends with two bounds, and its rate is anywhere between them. So is the maximum of a sweep where overload does
+harm: between the rate that forwarded most and the next that was tried. The intervals of a comparison hold all of that
 (`within_search_bounds`): blocks that ended on the same step of a grid are not sure to a fraction of the step. Pure.
 """
 
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from virtoll import units
+from virtoll.runfolder.frame_shape import OVERLOAD_HARMS
 from virtoll.runfolder.records import BootRecord
 from virtoll.stats.ceilings import Headroom
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.conditional_throughput import ThroughputRow
 from virtoll.stats.intervals import Interval
-from virtoll.stats.sweeps import Curve
-from virtoll.stats.values import Task
+from virtoll.stats.summaries import CellSummary, known
+from virtoll.stats.sweeps import LOSSLESS_SHARE, Curve, PointValue
+from virtoll.stats.values import Task, grouped
 from virtoll.stats.verdicts import MARGINS
 
 TWO_BOUNDS = "two lower bounds"
@@ -100,14 +104,58 @@ def undecided(
     return replace(comparison, verdict=Verdict.UNKNOWN, margin=None, at_least=None, simultaneous=joint, reason=reason)
 
 
-def search_widths(searches: Sequence[ThroughputRow]) -> dict[tuple[str, Task], float]:
-    """By platform and task, how far above its rate the upper bound of its search is, as a logarithm."""
-    return {(row.platform, row.task): row.log_width for row in searches}
+def rate_widths(
+    cells: Mapping[tuple[str, Task], CellSummary], points: Sequence[PointValue], searches: Sequence[ThroughputRow]
+) -> dict[tuple[str, Task], float]:
+    """By platform and task, how far above its rate the upper bound of its search or sweep is, as a logarithm.
+
+    Of a sweep it is the mean over whole trials, as far as there are some over those whose values are in the cell.
+    """
+    swept = grouped(points, lambda point: (point.platform, point.parameters))
+    widths: dict[tuple[str, Task], float] = {}
+    for (platform, task), cell in cells.items():
+        if task.metric.source == "points":
+            sweeps = grouped(swept.get((platform, task.parameters), ()), lambda point: point.trial)
+            counted = (sweeps.get(observation.trial, ()) for observation in cell.observations)
+            of_trials = known(map(grid_width, counted)) or known(map(grid_width, sweeps.values()))
+            widths[platform, task] = statistics.fmean(of_trials or [0.0])
+    for row in searches:
+        widths[row.platform, row.task] = row.log_width
+    return widths
+
+
+def grid_width(points: Sequence[PointValue]) -> float | None:
+    """How far above the largest rate of one sweep the next is that was tried and not kept up with, as a logarithm.
+
+    0 of a sweep whose overload does no harm: flat out it forwards what it can, whatever the grid. None of one that has
+    no point flat out, as the best point of an earlier one that is measured again.
+    """
+    flat_out = max(map(_forwarded, filter(_is_flat_out, points)), default=0.0)
+    if not flat_out:
+        return None
+    most = max(map(_forwarded, points))
+    if most <= OVERLOAD_HARMS * flat_out:
+        return 0.0
+    beyond = math.inf
+    for point in points:
+        offered = point.offered_rate or 0.0
+        falls_behind = (point.turned_away or 0.0) > LOSSLESS_SHARE or offered > OVERLOAD_HARMS * _forwarded(point)
+        if offered > most and falls_behind:
+            beyond = min(beyond, offered)
+    return 0.0 if math.isinf(beyond) else math.log(beyond / most)
+
+
+def _forwarded(point: PointValue) -> float:
+    return point.forwarded_rate or 0.0
+
+
+def _is_flat_out(point: PointValue) -> bool:
+    return point.flat_out
 
 
 def within_search_bounds(comparison: Comparison, below: float, above: float, margin: float) -> Comparison:
-    """The comparison with intervals that hold all rates between the bounds of both searches, and what they leave of
-    its verdict.
+    """The comparison with intervals that hold all rates between the bounds of both searches or sweeps, and what they
+    leave of its verdict.
 
     ``below`` and ``above``: by how much the share may be smaller and larger, as logarithms: the width of what it is a
     share of, and its own. ``margin``: the experiment's. Two one-sided tests are stricter here than elsewhere: the whole
@@ -140,7 +188,7 @@ def within_search_bounds(comparison: Comparison, below: float, above: float, mar
 def all_within_search_bounds(
     comparisons: Sequence[Comparison], widths: Mapping[tuple[str, Task], float], baseline: str | None, margin: float
 ) -> list[Comparison]:
-    """All of them so, against the baseline; ``widths``: `search_widths`."""
+    """All of them so, against the baseline; ``widths``: `rate_widths`."""
     within = []
     for comparison in comparisons:
         below = widths.get((baseline or "", comparison.task), 0.0)
@@ -157,7 +205,7 @@ def widened(interval: Interval, below: float, above: float) -> Interval:
 def _anything(comparison: Comparison) -> str:
     assert comparison.simultaneous is not None
     shown = units.percent_between(comparison.simultaneous.low, comparison.simultaneous.high)
-    return f"anything from {shown} of {comparison.against} is between the bounds of both searches"
+    return f"anything from {shown} of {comparison.against} is between the bounds of both searches or sweeps"
 
 
 def forwarded_elsewhere(boots: Sequence[BootRecord]) -> dict[str, str]:

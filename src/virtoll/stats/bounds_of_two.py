@@ -46,6 +46,17 @@ def _is_bound(analysis: Analysis, label: str, task: Task) -> bool:
     return counterpart is not None and (label, counterpart) in analysis.lower_bounds
 
 
+def hidden_of_two(
+    first: Analysis, second: Analysis, pair: Pair, task: Task, bases: Sequence[Pair]
+) -> tuple[float, float]:
+    """How far apart the bounds are between which each run's log share lies; `bases` as below."""
+    mine = theirs = 0.0
+    for side in (pair, *bases):
+        mine += _width(first, side.first, task)
+        theirs += _width(second, side.second, task)
+    return mine, theirs
+
+
 def within_bounds_of_two(
     first: Analysis,
     second: Analysis,
@@ -61,11 +72,11 @@ def within_bounds_of_two(
     `bases`: of whose performance both sides are shares, if any.
     """
     pair = next(each for each in pairs if each.name == comparison.platform)
-    below = _search_width(first, pair.first, comparison.task)
-    above = _search_width(second, pair.second, comparison.task)
+    below = _width(first, pair.first, comparison.task)
+    above = _width(second, pair.second, comparison.task)
     for base in bases:
-        below += _search_width(second, base.second, comparison.task)
-        above += _search_width(first, base.first, comparison.task)
+        below += _width(second, base.second, comparison.task)
+        above += _width(first, base.first, comparison.task)
     comparison = within_search_bounds(comparison, below, above, margin)
     reason = f"one of both {MAY_FORWARD_MORE}"
     if comparison.verdict in (Verdict.FASTER, Verdict.ALIKE) and _is_bound(first, pair.first, comparison.task):
@@ -75,8 +86,8 @@ def within_bounds_of_two(
     return comparison
 
 
-def _search_width(analysis: Analysis, label: str, task: Task) -> float:
+def _width(analysis: Analysis, label: str, task: Task) -> float:
     counterpart = analysis.own_task(task)
     if counterpart is None:
         return 0.0
-    return analysis.search_widths.get((label, counterpart), 0.0)
+    return analysis.rate_widths.get((label, counterpart), 0.0)

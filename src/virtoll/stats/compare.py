@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from virtoll.stats.intervals import Interval, median
+from virtoll.stats.like_with_like import choices
 from virtoll.stats.values import Observation, Task
 
 LEVEL = 0.05
@@ -110,15 +111,35 @@ def paired_shares(
     """(block, share of the host's performance) for every block with a round that has both, by block.
 
     A round's share is the platform's value against the median of the host's entries of that round; a block's is the
-    median over its rounds. Medians are of logarithms, so that of two entries is their geometric mean.
+    median over its rounds. Medians are of logarithms, so that of two entries is their geometric mean. Like is compared
+    with like (`like_with_like.choices`): a block without a near round counts by its far ones, less by how much far
+    rounds differ from near ones in the blocks that have both; and one without either by all that it has.
     """
+    near, *others = (_block_logs(task, *like) for like in choices(platform, host))
+    if others:
+        far, every = others
+        shift = _mean_difference(near, far)
+        for block, log in far.items():
+            near.setdefault(block, log + shift)
+        near = every | near
+    return tuple((block, math.exp(log)) for block, log in sorted(near.items()))
+
+
+def _block_logs(task: Task, platform: Sequence[Observation], host: Sequence[Observation]) -> dict[int, float]:
+    """By block, the median over its rounds of the log share."""
     values, base = round_values(platform), round_values(host)
     sign = 1 if task.metric.better == "higher" else -1
     blocks: dict[int, list[float]] = {}
     for key, value in values.items():
         if key in base:
             blocks.setdefault(key[0], []).append(sign * (value - base[key]))
-    return tuple((block, math.exp(median(logs))) for block, logs in sorted(blocks.items()))
+    return {block: median(logs) for block, logs in blocks.items()}
+
+
+def _mean_difference(near: Mapping[int, float], far: Mapping[int, float]) -> float:
+    """By how much near log shares are larger than far ones, over the blocks that have both; 0 without any."""
+    differences = [near[block] - far[block] for block in near.keys() & far.keys()]
+    return statistics.fmean(differences) if differences else 0.0
 
 
 def compare(

@@ -28,8 +28,13 @@ def decided(
     baseline, elsewhere = data.manifest.baseline, forwarded_elsewhere(data.boots)
     comparisons, control = (without_unpinned(family, elsewhere, baseline) for family in untested)
     comparisons = without_two_bounds(comparisons, bounds, baseline)
+
+    def width(comparison: Comparison) -> float:
+        below = widths.get((baseline or "", comparison.task), 0.0)
+        return below + widths.get((comparison.platform, comparison.task), 0.0)
+
     comparisons, control = (
         all_within_search_bounds(family, widths, baseline, rules.margin)
-        for family in decide_families(comparisons, control, rules, states)
+        for family in decide_families(comparisons, control, rules, states, width)
     )
     return tuple(against_lower_bounds(comparisons, bounds, baseline)), tuple(control)

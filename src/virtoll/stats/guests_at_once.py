@@ -19,6 +19,7 @@ from virtoll.runfolder.scale import GroupRecord, ScalePoint
 from virtoll.stats.compare import Comparison, by_cell, compare, family_size
 from virtoll.stats.estimates import beside, has_result
 from virtoll.stats.guests import held_bytes, used_ns
+from virtoll.stats.hand_over import CpuDistance, with_distances
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, block_values, median_of_known, summarise
 from virtoll.stats.values import Gap, Observation, Task, observations_of, why_missing
@@ -147,8 +148,10 @@ def guests_at_once(
     caveats: Mapping[str, str],
     rules: Rules,
     states: Sequence[TwoStates] = (),
+    distances: Sequence[CpuDistance] = (),
 ) -> AtOnce:
-    """Everything of a run of the scenario `scale`; empty for any other. `rules`, `states`: as in `isolation`.
+    """Everything of a run of the scenario `scale`; empty for any other. `rules`, `states`, `distances`: as in
+    `isolation`.
 
     `control_counts`: the control ran as the baseline did, so that its values are the host's too.
     """
@@ -157,6 +160,7 @@ def guests_at_once(
     if not points:
         return AtOnce()
     values, gaps = _values(trials, tasks)
+    values = with_distances(values, each_guest(trials), distances)
     observed: _Observed = {}
     for observation in values:
         key = observation.platform, observation.task, point_of[observation.trial]

@@ -18,12 +18,14 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.bounds import (
     MAY_FORWARD_MORE,
     against_lower_bounds,
+    rate_widths,
     undecided,
     within_search_bounds,
     without_unpinned,
 )
 from virtoll.stats.compare import Comparison, Verdict, by_cell, compare, family_size
-from virtoll.stats.conditional_throughput import ThroughputRow, throughput_rows
+from virtoll.stats.conditional_throughput import throughput_rows
+from virtoll.stats.hand_over import CpuDistance, with_distances
 from virtoll.stats.states import TwoStates
 from virtoll.stats.summaries import CellSummary, median_of_known, summarise
 from virtoll.stats.sweeps import curves, point_values
@@ -114,6 +116,7 @@ def isolation(
     caveats: Mapping[str, str],
     rules: Rules,
     states: Sequence[TwoStates] = (),
+    distances: Sequence[CpuDistance] = (),
     apart: Collection[str] = (),
     elsewhere: Mapping[str, str] = MappingProxyType({}),
     bounds: Collection[tuple[str, Task]] = (),
@@ -121,9 +124,10 @@ def isolation(
 ) -> Isolation:
     """The matrix of a run; empty where nothing ran beside other guests. `alone`: the values without any.
 
-    `states`: the tasks that the host ran in two; its guests are on the same host. `apart`: as in `sweeps.curves`.
+    `states`: the tasks that the host ran in two; its guests are on the same host. `distances`: of its CPUs. `apart`: as
+    in `sweeps.curves`.
     `elsewhere`, `bounds`: which rates, also of the guest alone, say less than they seem to (`bounds.py`).
-    `widths`: of the searches of guests alone (`bounds.search_widths`).
+    `widths`: of the searches and sweeps of guests alone (`bounds.rate_widths`).
     `labels`: the conditions' order. CPU time of a frame is not compared: it is told from idle time, which a load takes.
     """
     conditions = {trial.condition.label: trial.condition for trial in with_neighbours if trial.condition is not None}
@@ -132,6 +136,7 @@ def isolation(
     named = list(dict.fromkeys(label for label in (*labels, *conditions) if label in conditions))
     compared = [task for task in tasks if task.metric.source != "cpu_points"]
     values, gaps = observations_of(compared, with_neighbours)
+    values = with_distances(values, with_neighbours, distances)
     groups = _groups([value for value in alone if value.task in compared], values, with_neighbours)
     missing = why_missing(with_neighbours, lambda trial: trial.condition and trial.condition.label)
     comparisons: list[Comparison] = []
@@ -147,10 +152,11 @@ def isolation(
     comparisons = _without_sender_bound(comparisons, _bound_by_sender(with_neighbours, compared, named, apart))
     comparisons = without_unpinned(comparisons, elsewhere, None)
     control = without_unpinned(control, elsewhere, None)
-    comparisons, control = decide_families(comparisons, control, rules, states)
-    comparisons = _within_searches(comparisons, with_neighbours, compared, widths, rules.margin)
-    comparisons = against_lower_bounds(comparisons, bounds)
     cells = {key: summarise(group) for key, group in groups.items()}
+    bounded = _Bounded.of(with_neighbours, compared, widths, cells)
+    comparisons, control = decide_families(comparisons, control, rules, states, bounded.width)
+    comparisons = [bounded.within(comparison, rules.margin) for comparison in comparisons]
+    comparisons = against_lower_bounds(comparisons, bounds)
     return Isolation(
         conditions=tuple(conditions[label] for label in named),
         comparisons=tuple(comparisons),
@@ -162,38 +168,64 @@ def isolation(
     )
 
 
-def _within_searches(
-    comparisons: Iterable[Comparison],
-    with_neighbours: Sequence[TrialRecord],
-    tasks: Sequence[Task],
-    alone: Mapping[tuple[str, Task], float],
-    margin: float,
-) -> list[Comparison]:
-    """The comparisons with what the bounds of searches, alone and beside others, leave open (`bounds.py`)."""
-    searches: dict[tuple[str, Task, str | None], ThroughputRow] = {}
-    trials_of: dict[str, list[TrialRecord]] = {}
-    for trial in with_neighbours:
-        if trial.condition is not None:
-            trials_of.setdefault(trial.condition.label, []).append(trial)
-    for label, trials in trials_of.items():
-        for row in throughput_rows(tasks, trials):
-            searches[row.platform, row.task, label] = row
-    within = []
-    for comparison in comparisons:
-        search = searches.get((comparison.platform, comparison.task, comparison.condition))
-        if search is not None:
-            below = alone.get((comparison.platform, comparison.task), 0.0)
-            within.append(_within_search(comparison, search, below, margin))
-        else:
-            within.append(comparison)
-    return within
+@dataclass(frozen=True)
+class _Bounded:
+    """What the bounds of searches and sweeps, alone and beside others, leave open (`bounds.py`).
 
+    `alone`, `beside`: how far apart they are as logarithms, by platform, task and condition. `lower`: searches whose
+    rate is a lower bound.
+    """
 
-def _within_search(comparison: Comparison, search: ThroughputRow, below: float, margin: float) -> Comparison:
-    within = within_search_bounds(comparison, below, search.log_width, margin)
-    if search.is_lower_bound and within.verdict in (Verdict.SLOWER, Verdict.ALIKE):
-        return undecided(within, f"{within.platform} {MAY_FORWARD_MORE}", high=math.inf)
-    return within
+    alone: Mapping[tuple[str, Task], float]
+    beside: Mapping[tuple[str, Task, str | None], float]
+    lower: Collection[tuple[str, Task, str | None]]
+
+    @classmethod
+    def of(
+        cls,
+        with_neighbours: Sequence[TrialRecord],
+        tasks: Sequence[Task],
+        alone: Mapping[tuple[str, Task], float],
+        cells: Mapping[tuple[str, Task, str], CellSummary],
+    ) -> "_Bounded":
+        beside: dict[tuple[str, Task, str | None], float] = {}
+        lower: set[tuple[str, Task, str | None]] = set()
+        by_label: dict[str, list[TrialRecord]] = {}
+        for trial in with_neighbours:
+            if trial.condition is not None:
+                by_label.setdefault(trial.condition.label, []).append(trial)
+        for label, trials in by_label.items():
+            searches = throughput_rows(tasks, trials)
+            of_label: dict[tuple[str, Task], CellSummary] = {}
+            for (platform, task, under), cell in cells.items():
+                if under == label:
+                    of_label[platform, task] = cell
+            for (platform, task), width in rate_widths(of_label, point_values(trials), searches).items():
+                beside[platform, task, label] = width
+            for row in searches:
+                if row.is_lower_bound:
+                    lower.add((row.platform, row.task, label))
+        return cls(alone, beside, lower)
+
+    def width(self, comparison: Comparison) -> float:
+        """How far apart the bounds are between which its share lies."""
+        return self._below(comparison) + self._above(comparison)
+
+    def within(self, comparison: Comparison, margin: float) -> Comparison:
+        """The comparison with what they leave of it."""
+        within = within_search_bounds(comparison, self._below(comparison), self._above(comparison), margin)
+        is_lower = (within.platform, within.task, within.condition) in self.lower
+        if is_lower and within.verdict in (Verdict.SLOWER, Verdict.ALIKE):
+            return undecided(within, f"{within.platform} {MAY_FORWARD_MORE}", high=math.inf)
+        return within
+
+    def _below(self, comparison: Comparison) -> float:
+        return self.alone.get((comparison.platform, comparison.task), 0.0)
+
+    def _above(self, comparison: Comparison) -> float:
+        if comparison.condition == ALONE:
+            return self._below(comparison)
+        return self.beside.get((comparison.platform, comparison.task, comparison.condition), 0.0)
 
 
 def _groups(

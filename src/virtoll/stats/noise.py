@@ -9,7 +9,8 @@ towards tau_t * phi_p. Where nothing is alike, or the family is small (`LEAST`),
 
 A comparison whose blocks all agree (a rate of a list, a share of frames that is 1, a search on its grid) shows no noise
 of its own: its instrument resolves none. It says nothing of what variances have in common, and its own variance is
-taken to be the expected one, never less. Where no comparison of a family varies, the noise is not known (`UNKNOWN`).
+taken to be the expected one, never less. Where no comparison of a family varies, the noise is at most what the bounds
+of its rates hide; of rates without bounds it is not known (`UNKNOWN`).
 
 Smyth, G. K. (2004): Linear models and empirical Bayes methods for assessing differential expression in microarray
 experiments. Statistical Applications in Genetics and Molecular Biology 3(1), article 3. An expected variance that
@@ -58,15 +59,19 @@ class Prior:
     df: float
 
 
-def moderated(logs: Array) -> Noise:
-    """Variance and degrees of freedom of every comparison; `logs` is [tasks, platforms, blocks]."""
+def moderated(logs: Array, hidden: Array | None = None) -> Noise:
+    """Variance and degrees of freedom of every comparison; `logs` is [tasks, platforms, blocks].
+
+    `hidden`: by task and platform, how far apart the bounds are between which each log share lies; 0: it has none.
+    """
     count = np.isfinite(logs).sum(axis=2)
     own_df = np.maximum(count - 1.0, 0.0)
     known = own_df > 0
     variances = (_residuals(logs) ** 2).sum(axis=2) / np.maximum(own_df, 1)
     varying = known & (variances >= CONSTANT)
     if not varying.any():
-        return Noise(np.where(known, UNKNOWN, np.nan), np.where(known, own_df, np.nan))
+        largest = _largest_hidden(np.zeros_like(own_df) if hidden is None else hidden, count)
+        return Noise(np.where(known, largest, np.nan), np.where(known, own_df, np.nan))
     if _free(varying) < LEAST:
         tau, phi = _structure(variances, np.where(varying, own_df, 0.0))
         expected, prior_df = tau[:, None] * phi, np.zeros_like(own_df)
@@ -77,6 +82,12 @@ def moderated(logs: Array) -> Noise:
     squares, df = own_df * np.where(varying, variances, expected), prior_df + own_df
     variance = (prior_df * expected + squares) / np.maximum(df, 1)
     return Noise(np.where(known, variance, np.nan), np.where(known, df, np.nan))
+
+
+def _largest_hidden(hidden: Array, count: Array) -> Array:
+    """The largest variance of so many blocks that agree within their bounds: half of them at either end."""
+    largest: Array = np.where(hidden > 0, (hidden / 2) ** 2 * count / np.maximum(count - 1, 1), UNKNOWN)
+    return largest
 
 
 def _prior(variances: Array, own_df: Array, structure: tuple[Array, Array], shared: float) -> tuple[Array, Array]:

@@ -123,7 +123,7 @@ def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
             task.metric.unit,
             lower_is_better=task.metric.better == "lower",
             at_least=under == ALONE and (platform, task) in analysis.lower_bounds,
-            width=analysis.search_widths.get((platform, task), 0.0) if under == ALONE else 0.0,
+            width=analysis.rate_widths.get((platform, task), 0.0) if under == ALONE else 0.0,
         )
 
     for (platform, task), summary in analysis.cells.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from virtoll.stats.intervals import Estimate, Interval, median, median_interval, student
+from virtoll.stats.like_with_like import near_ones
 from virtoll.stats.values import Observation, Task, grouped
 
 _T = TypeVar("_T")
@@ -18,7 +19,7 @@ OUTLIER_FROM = 5  # values: below, the MAD of so few says nothing (at n = 3 it f
 class CellSummary:
     """One platform's values of one task; `median` and `interval` are over blocks (trials of one block count once).
 
-    `observations` holds every value in the order measured; `outliers` the trial numbers that are flagged.
+    `observations` holds every value that it is of in the order measured, `outliers` the trial numbers that are flagged.
     """
 
     observations: tuple[Observation, ...]
@@ -61,7 +62,11 @@ def median_of_known(values: Iterable[float | None]) -> float | None:
 
 
 def summarise(observations: Sequence[Observation]) -> CellSummary:
-    """Median over blocks with its order-statistic interval; at least one observation."""
+    """Median over blocks with its order-statistic interval; at least one observation.
+
+    Of values that were measured while CPUs were far from each other none counts in a block that has others.
+    """
+    observations = near_ones(observations)
     values = list(block_values(observations).values())
     flagged = outliers([observation.value for observation in observations])
     return CellSummary(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from virtoll import units
 from virtoll.runfolder.frame_shape import SWEEP_KEYS, FrameShape, field_words
+from virtoll.runfolder.hand_over import Distance
 from virtoll.runfolder.parameters import SharedParameters, canonical_text
 from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, duration_ns
 from virtoll.runfolder.traffic_records import Point
@@ -78,7 +79,8 @@ class Task:
 class Observation(NamedTuple):
     """One trial's value in the metric's unit; `position` is its place in the order measured, from 0.
 
-    A tuple as `sweeps.PointValue` is.
+    `distance`: of the CPUs around it (`stats/hand_over.py`); None: not read, or it never changes. A tuple as
+    `sweeps.PointValue` is.
     """
 
     task: Task
@@ -88,6 +90,7 @@ class Observation(NamedTuple):
     position: int
     value: float
     round: int = 0
+    distance: Distance | None = None
 
 
 @dataclass(frozen=True)
@@ -155,9 +158,15 @@ def offered_rate(point: Point) -> float | None:
     return total if point.sources else None
 
 
+def best_point(points: Sequence[Point]) -> Point | None:
+    """The point of a sweep that forwarded most; None where no point has a rate."""
+    return max(points, key=lambda point: forwarded_rate(point) or 0.0, default=None)
+
+
 def maximum_forwarded_rate(points: Sequence[Point]) -> float | None:
     """The largest forwarded rate of a sweep, frames/s; None where no point has a rate."""
-    return max((rate for rate in map(forwarded_rate, points) if rate is not None), default=None)
+    best = best_point(points)
+    return None if best is None else forwarded_rate(best)
 
 
 def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, ...]:

@@ -9,7 +9,7 @@ family, `decide_families` on all. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,6 +35,7 @@ METHOD_OF_HOSTS = "moderated t on hosts' mean log ratios"
 BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)  # ends of what Holm's test leaves out 1 of
 _LARGEST = 700.0  # of a logarithm whose exponential is still a number
 _Key = TypeVar("_Key")
+WidthOf = Callable[[Comparison], float]
 
 
 @dataclass(frozen=True)
@@ -78,30 +79,43 @@ class Judged:
     gap: Array
 
 
-def judge(logs: Array, rules: Rules, control: NDArray[np.bool_] | None = None, gaps: Array | None = None) -> Judged:
+def judge(
+    logs: Array,
+    rules: Rules,
+    control: NDArray[np.bool_] | None = None,
+    gaps: Array | None = None,
+    hidden: Array | None = None,
+) -> Judged:
     """All tests of the log shares [tasks, platforms, blocks].
 
     `control`: which platforms are the A/A control (default: none). They inform the noise, and are a family of their
     own. `gaps`: by task, or by task and platform, how far apart the host's two speeds are as a logarithm, 0 where it
-    has one (default: all). Tests, intervals and bounds then hold against either speed.
+    has one (default: all). Tests, intervals and bounds then hold against either speed. `hidden`: as in
+    `noise.moderated`.
     """
     count = np.isfinite(logs).sum(axis=2)
-    noise = moderated(logs)
+    noise = moderated(logs, hidden)
     error = np.sqrt(noise.variance / np.maximum(count, 1))
     return _judged(_means(logs), error, noise.df, rules, control, gaps)
 
 
 def judge_two(
-    first: Array, second: Array, rules: Rules, control: NDArray[np.bool_] | None = None, gaps: Array | None = None
+    first: Array,
+    second: Array,
+    rules: Rules,
+    control: NDArray[np.bool_] | None = None,
+    gaps: Array | None = None,
+    hidden: Array | None = None,
 ) -> Judged:
     """As `judge`, of how far the second run's log shares are above the first's: blocks are two samples, no pairs.
 
     Welch's test: standard error sqrt(v1 / n1 + v2 / n2) and the degrees of freedom of Welch and Satterthwaite, each
     run's variance and its degrees of freedom being those of `judge`. So one run may be noisier than the other.
+    `hidden`: of the first run and of the second.
     """
     parts, weights = [], []
-    for logs in (first, second):
-        noise, count = moderated(logs), np.isfinite(logs).sum(axis=2)
+    for place, logs in enumerate((first, second)):
+        noise, count = moderated(logs, None if hidden is None else hidden[place]), np.isfinite(logs).sum(axis=2)
         parts.append(noise.variance / np.maximum(count, 1))
         weights.append(parts[-1] ** 2 / noise.df)
     squared = parts[0] + parts[1]
@@ -150,20 +164,29 @@ def _judged(
     )
 
 
+def without_width(_: Comparison) -> float:
+    """Of comparisons without bounds of searches."""
+    return 0.0
+
+
 def decide(
-    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates] = ()
+    comparisons: Sequence[Comparison],
+    control: Sequence[Comparison],
+    rules: Rules,
+    states: Sequence[TwoStates] = (),
+    width: WidthOf = without_width,
 ) -> tuple[list[Comparison], list[Comparison]]:
     """The verdicts of a family and of the A/A control beside it; `states`: the tasks that the host ran at two speeds.
 
     Comparisons with a caveat, or of fewer than two blocks, stay as they are. The platforms of both, or the conditions,
-    must differ.
+    must differ. `width`: how far apart the bounds are between which a share lies, as a logarithm.
     """
     comparisons = [by_host(comparison, rules.host_of) for comparison in comparisons]
     control = [by_host(comparison, rules.host_of) for comparison in control]
     table = _Table.of(comparisons, control)
     if table is None:
         return comparisons, control
-    judged = judge(table.logs, rules, table.control, table.gaps(states))
+    judged = judge(table.logs, rules, table.control, table.gaps(states), table.hidden((*comparisons, *control), width))
 
     def judged_family(family: Sequence[Comparison]) -> list[Comparison]:
         size, verdicts = sum(map(testable, family)), list(family)
@@ -176,14 +199,18 @@ def decide(
 
 
 def decide_families(
-    comparisons: Sequence[Comparison], control: Sequence[Comparison], rules: Rules, states: Sequence[TwoStates]
+    comparisons: Sequence[Comparison],
+    control: Sequence[Comparison],
+    rules: Rules,
+    states: Sequence[TwoStates],
+    width: WidthOf = without_width,
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
     decided: dict[tuple[tuple[str, str | None], Task], Comparison] = {}
     for primary in (True, False):
         family = [comparison for comparison in comparisons if comparison.task.metric.primary is primary]
         beside = [comparison for comparison in control if comparison.task.metric.primary is primary]
-        for judged in decide(family, beside, rules, states):
+        for judged in decide(family, beside, rules, states, width):
             decided |= {(_column(comparison), comparison.task): comparison for comparison in judged}
 
     def judged_of(family: Sequence[Comparison]) -> list[Comparison]:
@@ -251,6 +278,13 @@ class _Table:
                 if task in of and not self.control[column]:
                     gaps[row, column] = of[task].gap(platform)
         return gaps
+
+    def hidden(self, comparisons: Iterable[Comparison], width: WidthOf) -> Array:
+        """By task and platform, the width of what was tested."""
+        hidden = np.zeros(self.logs.shape[:2])
+        for comparison in filter(testable, comparisons):
+            hidden[self.place(comparison)] = width(comparison)
+        return hidden
 
     def place(self, comparison: Comparison) -> tuple[int, int]:
         """Row and column of a comparison."""

@@ -18,16 +18,15 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from virtoll.runfolder.frame_shape import GRID_KEYS
+from virtoll.runfolder.frame_shape import GRID_KEYS, OVERLOAD_HARMS
 from virtoll.runfolder.traffic_records import Point, TrafficReply
 from virtoll.workloads.traffic import RESIDUAL_NS, FrameParameters
 
 _MAXIMUM_POINTS = 24
 MOST_RATES: Final = 32
 _LARGEST_MBIT_PER_SECOND: Final = 1_000_000
-# From flat out: what is offered next, by what was forwarded flat out, and what must then be forwarded, by the same, for
-# overload to do harm.
-_PROBED_AT, _CLEARLY_MORE = 2.0, 1.1
+# From flat out: what is offered next, by what was forwarded flat out.
+_PROBED_AT = 2.0
 # From flat out: the last point at most, by the maximum. Queues do not fill yet, and it tells of most lower rates.
 _BELOW_MAXIMUM = 0.8
 # For estimates only: what a bare host and an emulated guest may forward, and what a point takes besides its traffic.
@@ -157,7 +156,7 @@ def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Poi
     points: dict[int, Point] = {}
     if first * factor**step < parameters.stop_below_share * _offered_rate(flat_out):
         points[step] = point(first * factor**step)
-    overload_harms = step in points and source_rate(points[step]) > _CLEARLY_MORE * source_rate(flat_out)
+    overload_harms = step in points and source_rate(points[step]) > OVERLOAD_HARMS * source_rate(flat_out)
     while overload_harms and len(points) < _MAXIMUM_POINTS:
         next_step = _next_step(parameters, points)
         if next_step is None:

@@ -16,6 +16,7 @@ from virtoll.stats.analysis import RunData
 from virtoll.stats.caveats import caveats_of
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests_at_once import guests_of
+from virtoll.stats.hand_over import cpu_distances, hand_overs_of, value_distance
 from virtoll.stats.sweeps import point_value
 from virtoll.stats.values import FrameCosts, Task, TasksOf, observations_of, tasks_of
 
@@ -45,11 +46,22 @@ def _samples(data: RunData, trials: Sequence[TrialRecord], platforms: Platforms)
         for trial, cost in frame_costs(trials, data.boots, data.calibrations).items()
     }
     tasks_of_trial = TasksOf(tasks_of(data.manifest, trials))
+    pairs = {pair.cpus: pair for pair in cpu_distances(hand_overs_of(data.every_trial, data.calibrations))}
     for trial in trials:
         tasks, platform = tasks_of_trial(trial), platforms[trial.platform]
         for guest, boot, problem, guest_trial in guests_of(trial):
             for task, value, reason in _values(tasks, guest_trial, costs, problem):
-                yield Sample(data.manifest, platform, trial, boot, task, guest=guest, value=value, reason=reason)
+                yield Sample(
+                    data.manifest,
+                    platform,
+                    trial,
+                    boot,
+                    task,
+                    guest=guest,
+                    value=value,
+                    reason=reason,
+                    distance=value_distance(task, (guest_trial,), pairs),
+                )
 
 
 def _values(

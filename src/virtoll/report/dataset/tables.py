@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from virtoll.report.sections.forwarding.tables import BOOKS
 from virtoll.report.sections.guests.tables import OF_START, Start
 from virtoll.report.table import Column, Row, Table, count, flag, number, of_hand_over, of_part, shared, text, whole
+from virtoll.runfolder.hand_over import Distance
 from virtoll.runfolder.records import Manifest, PlatformEntry, TrialRecord
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.runfolder.traffic_records import Distribution, Point
@@ -59,13 +60,14 @@ class OfTrial(OfPlatform):
 class Sample(OfTrial):
     """A trial's value of a metric, or that there is none: nothing that was tried is missing.
 
-    `guest`: which of several guests at once, from 1.
+    `guest`: which of several guests at once, from 1. `distance`: of the CPUs around what the value is of.
     """
 
     task: Task
     guest: int | None
     value: float | None
     reason: str | None
+    distance: Distance | None
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,11 @@ def _of_trial() -> tuple[Column[RowOfTrial], ...]:
                 lambda row: row.trial.round + 1,
             ),
             shared("warm_up", lambda row: row.trial.warm_up),
-            shared("shortened", lambda row: row.trial.shortened),
+            flag(
+                "shortened",
+                "whether it measured again the best point of its block's first round, and nothing else",
+                lambda row: row.trial.shortened,
+            ),
             shared("status", lambda row: row.trial.status),
             shared("workload", lambda row: row.trial.workload),
             shared("parameters", lambda row: canonical(row.trial.parameters)),
@@ -253,6 +259,11 @@ SAMPLES: Final = Table[Sample](
             )
         ),
         *of_hand_over(lambda row: row.trial.hand_over),
+        text(
+            "cpu_distance",
+            "near, far or changed: of the CPUs around the points of the value; missing: not read, or always the same",
+            lambda row: row.distance,
+        ),
     ),
 )
 

@@ -22,19 +22,24 @@ from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
 from virtoll.stats.estimates import CellEstimate
+from virtoll.stats.like_with_like import is_near
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Observation, Task, TasksOf
 
 
 @dataclass(frozen=True)
 class TrialValue:
-    """A trial and one of its metrics: the value, None if there is none, and why. `condition`: in words."""
+    """A trial and one of its metrics: the value, None if there is none, and why. `condition`: in words.
+
+    `left_out`: of its cell, since CPUs were far from each other (`stats/like_with_like.py`).
+    """
 
     trial: TrialRecord
     task: Task
     condition: str | None
     observation: Observation | None
     flagged: bool | None
+    left_out: bool | None
     reason: str | None
 
 
@@ -58,6 +63,9 @@ def _values(source: ReportInput) -> Iterator[TrialValue]:
                 condition,
                 observation,
                 flagged=trial.trial in cell.outliers if cell and observation else None,
+                left_out=not is_near(observation) and observation not in cell.observations
+                if cell and observation
+                else None,
                 reason=trial.reason or gaps.get(trial.trial),
             )
 
@@ -98,6 +106,16 @@ CELLS: Final = Table[TrialValue](
             "flagged_outlier",
             "whether it stands out of its cell; it counts all the same",
             lambda row: row.flagged,
+        ),
+        text(
+            "cpu_distance",
+            "near, far or changed: of the CPUs around it; empty: not read, or always the same",
+            lambda row: row.observation and row.observation.distance,
+        ),
+        answer(
+            "left_out",
+            "whether it is in no median and no verdict, since others of its block were near",
+            lambda row: row.left_out,
         ),
         shared("reason", lambda row: row.reason),
         caveat(lambda row: row.trial.platform),

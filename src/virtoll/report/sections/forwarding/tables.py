@@ -1,4 +1,7 @@
-"""`points.csv`: the books of every point; `listed_rates.csv`, `sources.csv`: sweeps over a list; `pause_frames.csv`."""
+"""`points.csv`: the books of every point; `listed_rates.csv`, `sources.csv`: sweeps over a list; `pause_frames.csv`.
+
+`far_rates.csv`: what was forwarded while CPUs were near each other, and while they were far.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,10 +17,12 @@ from virtoll.report.table import (
     mean,
     number,
     of_hand_over,
+    of_task,
     shared,
     text,
     whole,
 )
+from virtoll.stats.far_rates import FarRate, far_rates
 from virtoll.stats.listed_rates import Accumulated, ListedCurve, ListedPoint
 from virtoll.stats.pause_frames import PauseCount, pause_counts
 from virtoll.stats.sweeps import PointValue
@@ -169,6 +174,31 @@ PAUSE_FRAMES: Final = Table[PauseCount](
         _frames("received_frames", "pause frames that it received", lambda pause: pause.received_frames),
         _frames("sent_frames", "pause frames that it sent", lambda pause: pause.sent_frames),
         caveat(lambda pause: pause.platform),
+    ),
+    optional=True,
+)
+
+FAR_RATES: Final = Table[FarRate](
+    "far_rates",
+    "a platform and task that was measured while CPUs were far from each other",
+    lambda source: far_rates(source.analysis.observations),
+    (
+        shared("platform", lambda row: row.platform),
+        *of_task(lambda row: row.task),
+        number("near_median", "`unit`", "the median of trials near", lambda row: row.near),
+        number("far_median", "`unit`", "the median of trials far", lambda row: row.far),
+        number("far_share", "share", "performance far, relative to near", lambda row: row.share),
+        count("near_trials", "trials whose value was measured near", lambda row: row.near_trials),
+        count("far_trials", "trials whose value was measured far", lambda row: row.far_trials),
+        count("changed_trials", "trials meanwhile which the distance changed", lambda row: row.changed_trials),
+        count("left_out", "trials in no median, and in no verdict on what is near", lambda row: row.left_out),
+        number(
+            "explained_share",
+            "share",
+            "of the variance of the logarithm between trials, by the distance",
+            lambda row: row.explained,
+        ),
+        caveat(lambda row: row.platform),
     ),
     optional=True,
 )
