@@ -21,7 +21,14 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 
 from tests.support.two_runs import Pairing, tried  # noqa: E402
 
-WORLDS = ("even", "outliers", "uneven, outliers", "noise of each cell its own", "host in two states")
+WORLDS = (
+    "even",
+    "outliers",
+    "uneven, outliers",
+    "noise of each cell its own",
+    "host in two states",
+    "machine's speed in time",
+)
 BLOCKS = ((3, 3), (5, 5), (9, 9), (3, 9))
 COSTS = (1.05, 1.1, 1.2)
 OF_THE_RUN = (0.25, 0.5, 1.0)

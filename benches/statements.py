@@ -1,8 +1,9 @@
 # ruff: noqa: INP001
-"""Whether page, terminal, table, document, gate, claims and advice ever contradict each other, in random runs.
+"""Whether page, terminal, table, document, gate, claims, advice and comparisons ever contradict each other.
 
-``python benches/statements.py [RUNS]``, from the repository's folder: 200 runs, some four minutes. Prints each
-contradiction, and exits with 1 where there is one. The runs are those of ``tests/support/statements.py``.
+``python benches/statements.py [RUNS]``, from the repository's folder: 200 random runs, each also compared with itself
+and with the next, some ten minutes. Prints each contradiction, and exits with 1 where there is one. The runs are those
+of ``tests/support/statements.py``.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 
 from tests.support.statements import contradictions, random_run  # noqa: E402
+from tests.support.statements_of_two import contradictions_of_two  # noqa: E402
 
 RUNS = 200
 
 
 def found(seed: int) -> list[str]:
-    """Each contradiction of a run."""
-    return [f"run {seed}: {problem}" for problem in contradictions(random_run(seed))]
+    """Each contradiction of a run, and of it and the next one."""
+    run, other = random_run(seed), random_run(seed + 1)
+    return [f"run {seed}: {problem}" for problem in (*contradictions(run), *contradictions_of_two(run, other))]
 
 
 def main() -> None:

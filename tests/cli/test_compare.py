@@ -125,9 +125,10 @@ def test_both_hosts_are_stated_before_any_difference(runs: Path, words: tuple[st
 def test_the_hosts_are_in_json_and_on_the_page(compared: Asked, tmp_path: Path) -> None:
     (found,) = compared("old", "busy", output=tmp_path / "page")
     quiet, busy = (found[side]["fitness"] for side in ("first", "second"))
-    assert (quiet["level"], quiet["load_per_cpu"]) == ("degraded", 0.2)
-    assert (busy["level"], busy["load_per_cpu"]) == ("unfit", 7.0)
-    assert_facts(" ".join(busy["reasons"]), "other load", "7.00")
+    loads = [{one["name"]: one["value"] for one in side["readings"]}["other load"] for side in (quiet, busy)]
+    assert [quiet["level"], busy["level"], *loads] == ["degraded", "unfit", 0.2, 7.0]
+    for text in (busy["words"], " ".join(busy["reasons"])):
+        assert_facts(text, "other load", "7.00")
     assert_facts(found["cautions"][0], "unfit", "load")
     page = (tmp_path / "page" / "index.html").read_text()
     assert page.index("Host of B: unfit") < page.index("primary metrics")

@@ -73,16 +73,16 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> ReportResult:
 
 
 def test_a_table_has_the_numbers_of_the_csv() -> None:
-    """Each comparison's line of the CSV is a row of the Markdown and of the LaTeX: median, share, interval, verdict."""
+    """Each comparison's line of the CSV is a row of the Markdown and of the LaTeX: value, share, interval, verdict."""
     analysis, texts = texts_of("plain")
     tasks = {task.label: task for task in analysis.tasks}
     expected = []
     for row in csv_rows(analysis, "comparisons"):
         task = row["label"]
         name = f"{row['platform']} (A/A)" if row["family"] == "A/A" else row["platform"]
-        cell = analysis.cells[row["platform"], tasks[row["label"]]]
-        median = words.estimate(float(row["platform_median"]), cell.interval, row["unit"])
-        expected.append((task, name, median, told_share(row), row["verdict"]))
+        interval = analysis.estimates[row["platform"], tasks[row["label"]]].interval
+        value = words.estimate(float(row["platform_value"]), interval, row["unit"])
+        expected.append((task, name, value, told_share(row), row["verdict"]))
     found = markdown_rows(texts["tables/cost.md"])
     told = [tuple(row[:4]) for row in found[1:] if row[-1] != "baseline"]
     assert sorted(told) == sorted(one[:4] for one in expected)
@@ -93,7 +93,7 @@ def test_a_table_has_the_numbers_of_the_csv() -> None:
     assert [row[:4] for row in written] == [[latex_text(cell) for cell in row[:4]] for row in found[1:]]
     bases = {row[0]: row[2] for row in found if row[-1] == "baseline"}
     native = {task.label: (analysis.cells["native", task], task.metric.unit) for task in analysis.tasks}
-    assert bases == {label: words.estimate(cell.median, cell.interval, unit) for label, (cell, unit) in native.items()}
+    assert bases == {label: units.value(cell.median, unit) for label, (cell, unit) in native.items()}
 
 
 HEAVY = Condition("heavy")

@@ -75,7 +75,8 @@ def test_by_cost_the_shares_of_the_baseline_are_compared_by_welchs_test() -> Non
     assert (between.paired, between.by, between.level, between.whole) == (False, COST, 0.05, False)
     assert (between.tasks, between.pair("runc")) == ((task_of(second),), RUNC)
     mine, theirs = between.samples(one)
-    assert (mine.cell, theirs.cell) == (first.cells["runc", task_of(first)], second.cells["runc", task_of(second)])
+    told = [each.estimates["runc", task_of(each)] for each in (first, second)]
+    assert [mine.value, theirs.value] == told
     assert [mine.share, theirs.share] == pytest.approx(
         [math.exp(statistics.fmean(logs(*own))) for own in ((SLOW, NATIVE), (SLOWER, LATER))]
     )
@@ -92,6 +93,22 @@ def test_by_values_a_platforms_own_performance_is_compared(better: str, verdict:
     expected = [[sign * one for one in logs(own)] for own in (NATIVE, LATER)]
     assert_welch(only(between.comparisons), expected[0], expected[1], verdict)
     assert (between.by, between.host, between.control) == (VALUES, (), ())
+
+
+def test_both_sides_fit_the_ratio_between_them() -> None:
+    """By values the means over blocks do; of two platforms of one run the second is the first times their ratio."""
+    first = run({"native": {PI: NATIVE}, "netns": {PI: NETNS}, "runc": {PI: SLOW}})
+    second = run({"native": {PI: LATER}, "netns": {PI: NETNS}, "runc": {PI: SLOWER}})
+    for between in (between_runs(first, second, [RUNC], VALUES), side_by_side(first, [Pair("netns", "runc")])):
+        one = only(between.comparisons)
+        mine, theirs = between.samples(one)
+        assert mine.value is not None
+        assert theirs.value is not None
+        assert mine.value.value / theirs.value.value == pytest.approx(one.share)
+        assert (mine.share, theirs.share) == (None, None)
+    reported, _ = side_by_side(first, [Pair("netns", "runc")]).samples(one)
+    assert reported.value is not None
+    assert reported.value.value == first.estimates["netns", task_of(first)].value
 
 
 def test_a_block_counts_once_however_many_trials_it_has() -> None:
@@ -250,6 +267,11 @@ def test_alike_is_told_at_the_level_too_and_by_the_smaller_margin() -> None:
     assert strict.verdict is Verdict.UNKNOWN
 
 
+def with_states(analysis: Analysis, *same: str) -> Analysis:
+    """Its first task at two speeds of the host, and of these platforms."""
+    return replace(analysis, two_states=(TwoStates(task_of(analysis), 1.5, 0.3, frozenset(same)),))
+
+
 def test_the_states_of_either_host_widen_what_is_told_of_their_task() -> None:
     """Both gaps add up. A task of an older run, whose title was another one, is the same task."""
     first = run({"native": {PI: NATIVE, MASR: NATIVE}, "runc": {PI: SLOW, MASR: SLOW}})
@@ -274,6 +296,10 @@ def test_the_states_of_either_host_widen_what_is_told_of_their_task() -> None:
         assert found[PI].verdict is Verdict.UNKNOWN
         assert_facts(found[PI].reason, "two speeds")
         assert found[MASR] == plain[MASR]
+    same, also = with_states(first, "runc"), with_states(second, "runc")
+    assert between_runs(same, also, [RUNC], COST).comparisons == between_runs(first, second, [RUNC], COST).comparisons
+    one_of_both = between_runs(same, with_states(second), [RUNC], COST).comparisons[0]
+    assert bounds(one_of_both.interval) == pytest.approx(bounds(told(None, 1.5, first)[PI].interval))
     hosts = between_runs(replace(first, two_states=(TwoStates(task_of(first), 1.5, 0.3),)), second, [RUNC], COST).host
     assert ["two speeds" in one.reason for one in hosts] == [True, False]
 
@@ -333,8 +359,12 @@ def test_guests_of_one_run_are_paired_by_block_as_with_the_host() -> None:
     assert (between.paired, between.by, between.host, between.level) == (True, VALUES, (), 0.05)
     assert between.control == analysis.control
     assert len(between.control) == 1
-    states = replace(analysis, two_states=(TwoStates(task_of(analysis), 1.5, 0.3),))
-    assert only(side_by_side(states, [pair]).comparisons).verdict is Verdict.UNKNOWN
+    assert only(side_by_side(with_states(analysis), [pair]).comparisons).verdict is Verdict.UNKNOWN
+    for labels, verdict in ((["runc"], Verdict.UNKNOWN), (["netns", "runc"], Verdict.SLOWER)):
+        same = with_states(analysis, *labels)
+        assert only(side_by_side(same, [pair]).comparisons).verdict is verdict
+        with_host = only(side_by_side(same, [Pair("native", "runc")]).comparisons)
+        assert with_host.gap == 1.0, "as the run itself compares them"
     margin = analysis.data.manifest.experiment | {"margin": 0.3}
     wide = side_by_side(with_manifest(analysis, experiment=margin), [Pair("native", "netns")])
     assert only(wide.comparisons).verdict in (Verdict.SLOWER, Verdict.ALIKE)

@@ -124,7 +124,7 @@ def test_what_has_no_interval_or_is_no_result_has_no_place() -> None:
     (single,) = ranked(computed({"native": 1.0, "runc": 1.5}, blocks=1))
     (other,) = single.others
     assert_facts(other, "runc", "1.53 s", "one block")
-    assert [one.median for one in single.platforms] == ["993 ms"]
+    assert [one.value for one in single.platforms] == ["993 ms"]
     assert ranked(analyse(made_up_run({"runc": {}}, [Made("runc", "superpi", {})], baseline=None))) == ()
 
 

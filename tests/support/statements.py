@@ -1,17 +1,19 @@
 """Random runs, and all that Virtoll says of a comparison: page, terminal, CSV, document, gate, claims and advice.
 
 `contradictions` lists what of it does not agree, in words; the suite asks for some runs, `benches/statements.py` for
-many.
+many. What the page says is asked in `statements_of_page`, what two runs say in `statements_of_two`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tests.support.made_up_run import Made, made_up_run
+from tests.support.statements_of_page import of_page
 
 from virtoll.advise import Answer, advise, parse_needs
 from virtoll.advise.gate import Outcome, judge_gate, parse_threshold
@@ -27,6 +29,7 @@ from virtoll.report.sections.cost.tables import COMPARISONS
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis, analyse
 from virtoll.stats.compare import Comparison, Verdict
+from virtoll.stats.intervals import Interval
 
 KNOWN = known_workloads()
 PLATFORMS = ("netns", "runc", "lxc", "uml")
@@ -52,7 +55,7 @@ def random_run(seed: int) -> Analysis:
     for label in ("native", "native-again", *PLATFORMS):
         spread = 0.0 if shape == "constant values" and dice.random() < 0.5 else dice.choice((0.01, 0.03, 0.05, 0.15))
         cost = 1.0 if label.startswith("native") else dice.choice((1.0, 1.02, dice.uniform(0.8, 1.3), 2.5))
-        made += [Made(label, "superpi", {"digits": size}, 1e6 * size * cost, spread=spread) for size in DIGITS]
+        made += [Made(label, "superpi", {"digits": size}, 1e5 * size * cost, spread=spread) for size in DIGITS]
     data = made_up_run({one.platform: {} for one in made}, made, blocks=3, rounds=5, seed=seed)
     slow = ("native", "native-again", *(PLATFORMS if shape == "the machine at two speeds" else ()))
     if "two speeds" in shape:
@@ -76,15 +79,19 @@ def contradictions(analysis: Analysis) -> Iterator[str]:
     records = [] if table is None else [dict(zip(table.header, row, strict=True)) for row in table.rows]
     rows = {(record["platform"], record["label"]): record for record in records}
     for comparison in analysis.comparisons:
-        for problem in (*_of_numbers(comparison), *_of_gate(analysis, comparison), *_of_claims(analysis, comparison)):
+        for problem in (*of_numbers(comparison), *_of_gate(analysis, comparison), *_of_claims(analysis, comparison)):
             yield f"{comparison.platform}, {words.task_verdict(comparison)}: {problem}"
         row = rows[comparison.platform, comparison.task.label]
         joint = comparison.simultaneous
         shown = (row["verdict"], row["at_least"], row["joint_low"], row["joint_high"])
         if shown != (str(comparison.verdict), comparison.at_least, joint and joint.low, joint and joint.high):
             yield f"{comparison.platform}, {words.task_verdict(comparison)}: its row has {shown}"
+    for comparison in (*analysis.comparisons, *analysis.control):
+        for problem in _of_values(analysis, comparison, rows[comparison.platform, comparison.task.label]):
+            yield f"{comparison.platform}, {words.task_verdict(comparison)}: {problem}"
     yield from _of_ranks(analysis)
     yield from _of_advice(analysis)
+    yield from of_page(analysis)
     open_ones = sum(comparison.verdict is Verdict.UNKNOWN for comparison in analysis.comparisons)
     if len(not_known(analysis)) != open_ones:
         yield f"{open_ones} are not known, and {len(not_known(analysis))} are counted"
@@ -92,7 +99,7 @@ def contradictions(analysis: Analysis) -> Iterator[str]:
         yield "the line of what is not known has another number"
 
 
-def _of_numbers(comparison: Comparison) -> Iterator[str]:
+def of_numbers(comparison: Comparison) -> Iterator[str]:
     """Verdict, both intervals, bound and words."""
     joint, single, verdict = comparison.simultaneous, comparison.interval, comparison.verdict
     if joint is None or single is None or comparison.share is None:
@@ -114,6 +121,52 @@ def _of_numbers(comparison: Comparison) -> Iterator[str]:
     shown = comparison_cell(comparison)
     if "a little" in words.said(comparison).text or str(verdict) not in shown.main:
         yield f"its words are {shown}"
+
+
+def _of_values(analysis: Analysis, comparison: Comparison, row: dict[str, Any]) -> Iterator[str]:
+    """A platform's value by the baseline's is the share that stands in the same row, and both intervals are one."""
+    told, baseline = analysis.estimates[comparison.platform, comparison.task], analysis.baseline or ""
+    base = analysis.estimates[baseline, comparison.task]
+    if row["platform_value"] != told.value or row["baseline_median"] != base.value:
+        yield f"its row has the values {row['platform_value']} and {row['baseline_median']}"
+    yield from unlike_share(comparison, base.value, told.value)
+    if told.interval is not None and comparison.interval is not None:
+        ends = base.value / told.interval.high, base.value / told.interval.low
+        if not _is_near(ends, (comparison.interval.low, comparison.interval.high)):
+            yield f"its value is {told} of {base}"
+    printed = [words.told_value(analysis, label, comparison.task) for label in (baseline, comparison.platform)]
+    first, second = map(_printed_ns, printed)
+    shares = first[0] / second[1], first[1] / second[0]
+    if not shares[0] <= (comparison.share or 0.0) <= shares[1]:
+        yield f"{' and '.join(printed)} are printed"
+
+
+def unlike_share(comparison: Comparison, base: float, value: float) -> Iterator[str]:
+    """Durations whose quotient is not the comparison's share, or outside of its intervals."""
+    share = base / value
+    if comparison.share is None or not _is_near((share,), (comparison.share,)):
+        yield f"its values are {base} and {value}"
+    for interval in (comparison.interval, comparison.simultaneous):
+        if interval is not None and not _holds(interval, share):
+            yield f"its values are {base} and {value}, and its interval is {interval}"
+
+
+def _holds(interval: Interval, share: float) -> bool:
+    return interval.low * (1 - 1e-9) <= share <= interval.high * (1 + 1e-9)
+
+
+def _is_near(found: Sequence[float], expected: Sequence[float]) -> bool:
+    return all(abs(one / other - 1) < 1e-9 for one, other in zip(found, expected, strict=True))
+
+
+def _printed_ns(text: str) -> tuple[float, float]:
+    """Between which values one is that is printed so: '5.94 ms' is at least 5.935 and at most 5.945."""
+    number, unit = text.split()
+    last = 10.0 ** -len(number.partition(".")[2])
+    if "." not in number:
+        last = 10.0 ** (len(number) - len(number.rstrip("0")))
+    scale = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    return (float(number) - last / 2) * scale, (float(number) + last / 2) * scale
 
 
 def _of_gate(analysis: Analysis, comparison: Comparison) -> Iterator[str]:

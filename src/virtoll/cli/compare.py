@@ -144,7 +144,7 @@ def compare(
         write_out(compared_markdown(comparisons))
     else:
         _say(comparisons, page)
-    _leave_by(comparisons, allow_unknown)
+    leave_by(comparisons, allow_unknown)
 
 
 def _say(comparisons: Sequence[Compared], page: Path | None) -> None:
@@ -412,7 +412,7 @@ def _gate_lines(gate: GateView) -> Iterator[str]:
     yield from (f"  cannot tell: {doubt}" for doubt in gate.doubts)
 
 
-def _leave_by(comparisons: Sequence[Compared], allow_unknown: bool) -> None:
+def leave_by(comparisons: Sequence[Compared], allow_unknown: bool) -> None:
     """End with 3 where something is slower by more than asked, with 4 where that is not known and not allowed."""
     gates = [comparison.gate for comparison in comparisons if comparison.gate is not None]
     outcomes = [check.outcome for gate in gates for check in gate.checks]

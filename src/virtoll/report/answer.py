@@ -31,14 +31,14 @@ PLACES = "A place such as 2 to 4: the intervals of these meet, so that their ord
 
 @dataclass(frozen=True)
 class RankedPlatform:
-    """One platform of a workload's row: its place ('1', '2 to 4'), its median, what is said of it.
+    """One platform of a workload's row: its place ('1', '2 to 4'), its value, what is said of it.
 
-    `kind` is its class on the page. The median is empty where there is no value.
+    `kind` is its class on the page. The value is empty where there is none.
     """
 
     place: str
     platform: str
-    median: str
+    value: str
     words: str
     kind: str
 
@@ -154,7 +154,9 @@ def notes(analysis: Analysis, damage: Sequence[str] = ()) -> tuple[str, ...]:
 def _row(analysis: Analysis, task_ranking: Ranking) -> RankedTask:
     reasons: dict[str, list[str]] = {}
     for comparison in task_ranking.unplaced:
-        value = median_words(analysis, comparison.platform, task_ranking.task) if _is_of_one_block(comparison) else ""
+        value = (
+            words.told_value(analysis, comparison.platform, task_ranking.task) if _is_of_one_block(comparison) else ""
+        )
         platform = f"{comparison.platform} ({value})" if value else comparison.platform
         reasons.setdefault(_why(comparison), []).append(platform)
     others = tuple(f"{', '.join(platforms)}: {reason}" for reason, platforms in reasons.items())
@@ -164,18 +166,12 @@ def _row(analysis: Analysis, task_ranking: Ranking) -> RankedTask:
 
 def _platform(analysis: Analysis, placed: Placed, task: Task) -> RankedPlatform:
     place = str(placed.first) if placed.first == placed.last else f"{placed.first} to {placed.last}"
-    value = median_words(analysis, placed.platform, task)
+    value = words.told_value(analysis, placed.platform, task)
     if placed.comparison is None:
         return RankedPlatform(place, placed.platform, value, "", "baseline")
     sentence = words.said(placed.comparison)
     verdict = str(placed.comparison.verdict).replace(" ", "-")
     return RankedPlatform(place, placed.platform, value, sentence.text, verdict)
-
-
-def median_words(analysis: Analysis, platform: str, task: Task) -> str:
-    """A platform's median with the digits that its interval leaves: '498 kframes/s'; empty where there is no value."""
-    cell = analysis.cells.get((platform, task))
-    return "" if cell is None else words.estimate(cell.median, cell.interval, task.metric.unit)
 
 
 def _why(comparison: Comparison) -> str:

@@ -16,6 +16,7 @@ from virtoll.report import words
 from virtoll.report.changes import change_lines
 from virtoll.report.compared_table import compared_table
 from virtoll.report.exchange.comment import comment_heads, comment_row, comment_text
+from virtoll.report.fitness import fitness_document
 from virtoll.report.gate import GateView
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.between_runs import Between, Sample
@@ -224,11 +225,17 @@ def of_task(between: Between, task: Task) -> list[Comparison]:
 
 
 def sample_words(sample: Sample, unit: str) -> str:
-    """'30 ms (97 %)': median, and the share of the baseline's performance; a dash where nothing was measured."""
-    if sample.cell is None:
-        return "–"
-    value = words.estimate(sample.cell.median, sample.cell.interval, unit)
-    return f"{value} ({words.share(sample.share)})" if sample.share is not None else value
+    """'30 ms (97 %)': value, and the share of the baseline's performance; a dash where nothing was measured."""
+    value, share = _sample_parts(sample, unit)
+    return f"{value} ({share})" if share else value
+
+
+def _sample_parts(sample: Sample, unit: str) -> tuple[str, str]:
+    """Value and share; the latter is empty where there is none."""
+    if sample.value is None:
+        return "–", ""
+    share = "" if sample.share is None else words.share(sample.share)
+    return words.estimate(sample.value.value, sample.value.interval, unit), share
 
 
 def row_words(compared: Compared, comparison: Comparison) -> tuple[str, str, str]:
@@ -280,13 +287,11 @@ def compared_lines(compared: Compared, width: int) -> list[RenderableType]:
 
 
 def _cells(compared: Compared, comparison: Comparison) -> tuple[tuple[str, ...], Verdict]:
-    """Platform, both medians with the shares of the baseline's performance, what is said; and the verdict."""
+    """Platform, both values with the shares of the baseline's performance, what is said; and the verdict."""
     unit = comparison.task.metric.unit
     cells = [comparison.platform]
     for sample in compared.between.samples(comparison):
-        cell = sample.cell
-        cells.append("–" if cell is None else words.estimate(cell.median, cell.interval, unit))
-        cells.append("" if sample.share is None or cell is None else words.share(sample.share))
+        cells += _sample_parts(sample, unit)
     return (*cells, row_words(compared, comparison)[2]), comparison.verdict
 
 
@@ -371,9 +376,5 @@ def _side_document(name: str, analysis: Analysis) -> dict[str, object]:
         "state": analysis.data.state.state,
         "virtoll": manifest.virtoll,
         "host_fingerprint": manifest.host.get("fingerprint"),
-        "fitness": {
-            "level": str(analysis.fitness.level),
-            "load_per_cpu": analysis.fitness.load,
-            "reasons": list(analysis.fitness.reasons),
-        },
+        "fitness": fitness_document(analysis),
     }

@@ -16,8 +16,8 @@ from virtoll.report import words
 from virtoll.report.advice import AdviceView
 from virtoll.report.answer import not_known, notes, rankings
 from virtoll.report.csv_table import CsvTable, record
+from virtoll.report.fitness import fitness_document
 from virtoll.report.gate import GateView
-from virtoll.report.headline import host_line
 from virtoll.report.report_input import ReportInput
 from virtoll.report.row_tables import MEDIANS, records_of
 from virtoll.report.sections import SECTIONS
@@ -29,7 +29,6 @@ from virtoll.stats.across_hosts import HostBlocks
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.cautions import Warned
 from virtoll.stats.compare import Comparison
-from virtoll.stats.fitness import FitnessReading
 from virtoll.stats.ranking import Placed, Ranking
 from virtoll.stats.remaining import block_seconds
 from virtoll.stats.values import Task
@@ -63,7 +62,7 @@ def report_document(
         "notes": list(notes(analysis, damage or ())),
         "answer": list(map(partial(_ranking, analysis), rankings(analysis))),
         "not_known": _not_known(analysis),
-        "fitness": _fitness(analysis),
+        "fitness": fitness_document(analysis),
         "caveats": [{"platform": platform, "caveat": caveat} for platform, caveat in analysis.caveats.items()],
         "cautions": list(map(_caution, analysis.cautions)),
         "medians": records_of(MEDIANS, analysis),
@@ -199,23 +198,3 @@ def _not_known(analysis: Analysis) -> list[dict[str, Any]]:
             more["more_seconds"] = number * seconds
         rows.append({"platform": comparison.platform, **_task(comparison.task), **more})
     return rows
-
-
-def _fitness(analysis: Analysis) -> dict[str, Any]:
-    return {
-        "level": str(analysis.fitness.level),
-        "words": host_line(analysis),
-        "reasons": list(analysis.fitness.reasons),
-        "readings": list(map(_reading, analysis.fitness.findings)),
-    }
-
-
-def _reading(finding: FitnessReading) -> dict[str, object]:
-    return {
-        "name": finding.threshold.name,
-        "meaning": finding.threshold.meaning,
-        "value": finding.value,
-        "degraded_from": finding.threshold.degraded,
-        "unfit_from": finding.threshold.unfit,
-        "level": finding.level and str(finding.level),
-    }

@@ -92,7 +92,7 @@ def _verdict(row: ExportRow) -> str:
 
 
 def _cost(analysis: Analysis) -> ExportTable:
-    """Each platform at each task: its median, its share of the baseline's performance, and the verdict."""
+    """Each platform at each task: its value, its share of the baseline's performance, and the verdict."""
     every = (*analysis.comparisons, *analysis.control)
     compared = {(comparison.platform, comparison.task): comparison for comparison in every}
     named = {platform for platform, _ in (*analysis.cells, *compared)}
@@ -108,23 +108,26 @@ def _cost(analysis: Analysis) -> ExportTable:
             groups.append(ExportGroup(task.label, tuple(rows)))
     columns = (_value("interval of the median", 1),) if baseline is None else _compared(baseline)
     caption = f"What each platform costs, against {baseline}" if baseline else "Medians of each platform"
-    notes = [_sample(analysis), *(_share_notes(analysis, baseline) if baseline else ())]
+    notes = [_sample(analysis)]
+    if baseline is not None:
+        notes.append(f"A value is the median of {baseline} times the ratio of both; {baseline}'s is that median.")
+        notes += _share_notes(analysis, baseline)
     if baseline is None:
         notes.append("There are no ratios and no verdicts, because nothing was compared with a baseline.")
     elif analysis.family + analysis.second_family:
         notes.append(headline.family_line(analysis).partition(". ")[2])
-    columns = (_PLATFORM, _value("median", 0), *columns)
+    columns = (_PLATFORM, _value("value" if baseline else "median", 0), *columns)
     return ExportTable("cost", caption, "workload", columns, tuple(groups), notes=_notes(analysis, notes))
 
 
 def _of_cell(analysis: Analysis, platform: str, task: Task) -> tuple[str, str]:
-    """The median and its interval."""
-    cell, unit = analysis.cells.get((platform, task)), task.metric.unit
-    median = _NONE if cell is None else words.estimate(cell.median, cell.interval, unit)
+    """The value and its interval."""
+    estimate = analysis.estimates.get((platform, task))
+    value = words.told_value(analysis, platform, task) or _NONE
     if analysis.generator_bound(platform, task):
-        median = f"{median} (generator-bound)"
-    spread = None if cell is None else cell.interval
-    return median, _NONE if spread is None else units.between(spread.low, spread.high, unit)
+        value = f"{value} (generator-bound)"
+    spread = "" if estimate is None else words.spread(estimate, task.metric.unit)
+    return value, spread or _NONE
 
 
 def _name(analysis: Analysis, platform: str) -> str:
@@ -170,9 +173,10 @@ def _scale(analysis: Analysis) -> ExportTable:
             if rows:
                 groups.append(ExportGroup(f"{task.label}, {at_once.words(point)}", tuple(rows)))
     columns = (_PLATFORM, _value("one guest", 0), _value("all together", 1), *_compared(baseline or "the baseline"))
+    ratio = f"; of others than {baseline} its median times their ratio" if baseline else ""
     notes = [
         _sample(analysis),
-        "One guest: the median over trials of the guests' mean (of durations the harmonic one).",
+        f"One guest: the median over trials of the guests' mean (of durations the harmonic one){ratio}.",
         *(_share_notes(analysis, f"as many guests of {baseline}") if baseline else ()),
         _corrected(at_once.family),
     ]

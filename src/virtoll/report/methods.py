@@ -175,6 +175,7 @@ def _statistics(analysis: Analysis) -> Iterator[str]:
     if beside:
         yield "Beside other guests a guest is compared with itself alone, in the same block and round."
     yield "A block counts once, with the median over its rounds; the ratio is the geometric mean over blocks."
+    yield "A platform's value is that ratio of the baseline's, which is its median over blocks."
     if analysis.blocks < 2:
         yield "Only one block was measured, so there are no intervals, no tests and no verdicts."
         return

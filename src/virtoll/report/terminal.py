@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtoll import units
-from virtoll.report import answer, headline
+from virtoll.report import answer, headline, words
 from virtoll.report.answer import RankedPlatform, RankedTask
 from virtoll.report.cpu_distance import far_line
 from virtoll.stats.analysis import Analysis
@@ -126,8 +126,8 @@ def _medians(analysis: Analysis, task: Task) -> RankedTask:
         if cell is not None:
             between = cell.interval
             spread = units.between(between.low, between.high, task.metric.unit) if between else ""
-            median = answer.median_words(analysis, platform, task)
-            entries.append(_bound(analysis, RankedPlatform("", platform, median, spread, ""), task))
+            value = words.told_value(analysis, platform, task)
+            entries.append(_bound(analysis, RankedPlatform("", platform, value, spread, ""), task))
     return RankedTask(task.label, tuple(entries), ())
 
 
@@ -149,7 +149,7 @@ def _task(row: RankedTask, width: int) -> "Iterator[RenderableType]":
     table.add_column(overflow="fold")
     for entry in row.platforms:
         table.add_row(
-            entry.place, text(entry.platform), text(entry.median), text(entry.words, _STYLES.get(entry.kind, ""))
+            entry.place, text(entry.platform), text(entry.value), text(entry.words, _STYLES.get(entry.kind, ""))
         )
     yield table
     for others in row.others:

@@ -14,7 +14,8 @@ from typing import Any
 from virtoll import units
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import DIFFERENT, Comparison, Verdict
-from virtoll.stats.intervals import Interval
+from virtoll.stats.intervals import Estimate, Interval
+from virtoll.stats.values import Task
 
 _IN_PERCENT_BELOW = 1.5
 _SHARES_BELOW = 3.0  # above, a share is a factor of the baseline: '0.2 to 40 times'
@@ -78,17 +79,26 @@ def difference(group: Sequence[Comparison]) -> VerdictWords:
     least = min(comparison.at_least or 1.0 for comparison in group)
     if high < _IN_PERCENT_BELOW:
         size = joined(amount(low - 1), amount(high - 1))
-        bound = amount(least - 1, down=True)
-        narrow, short_bound = f"{_narrow(size)} {direction}", _narrow(bound)
+        bound = _bound(least, in_times=False)
+        narrow = f"{_narrow(size)} {direction}"
         head = f"{size} {direction}"
     else:
         size = joined(_times(low), _times(high))
-        bound = _times(least, up=False)
-        narrow, short_bound = f"{_narrow(size)}× {direction}", f"{bound}×"
+        bound = _bound(least, in_times=True)
+        narrow = f"{_narrow(size)}× {direction}"
         head = f"{size} times {direction}"
-    if bound in ("0 %", "1", "1.0"):  # the test leaves no doubt that there is a difference, and no size of it is sure
+    if not bound:  # the test leaves no doubt that there is a difference, and no size of it is sure
         return VerdictWords(head, "", narrow, "")
+    short_bound = _narrow(bound) if bound.endswith("%") else f"{bound}×"
     return VerdictWords(head, f"at least {bound}", narrow, f"≥{short_bound}")
+
+
+def _bound(least: float, *, in_times: bool) -> str:
+    """What a difference is at least, rounded down: '1.9', and below 1.1 '9.1 %'; empty where nothing is left of it."""
+    bound = _times(least, up=False) if in_times else ""
+    if bound in ("", "1", "1.0"):
+        bound = amount(least - 1, down=True)
+    return "" if bound == "0 %" else bound
 
 
 def times(share_of: float, low: float, high: float) -> str:
@@ -96,10 +106,10 @@ def times(share_of: float, low: float, high: float) -> str:
     if low <= 1 <= high:
         return ""
     direction, factor = ("slower", 1 / share_of) if high < 1 else ("faster", share_of)
-    least = 1 / high if high < 1 else low
-    if factor < _IN_PERCENT_BELOW:
-        return f"{amount(factor - 1)} {direction}, at least {amount(least - 1, down=True)}"
-    return f"{_times(factor)} times {direction}, at least {_times(least, up=False)}"
+    in_times = factor >= _IN_PERCENT_BELOW
+    size = f"{_times(factor)} times" if in_times else amount(factor - 1)
+    bound = _bound(1 / high if high < 1 else low, in_times=in_times)
+    return f"{size} {direction}, at least {bound}" if bound else f"{size} {direction}"
 
 
 def directions(comparison: Comparison) -> tuple[str, str]:
@@ -190,6 +200,22 @@ def share(value: float, interval: Interval | None = None) -> str:
 def estimate(value: float, interval: Interval | None, unit: str) -> str:
     """A value in its own unit, with the digits that its interval leaves: '30 ms'."""
     return units.estimate(value, _finite(interval), unit)
+
+
+def spread(cell: Estimate, unit: str) -> str:
+    """Between which values a value is: '466 to 476 kframes/s'; empty where there is no interval."""
+    return "" if cell.interval is None else outward(cell.interval.low, cell.interval.high, unit)
+
+
+def told_value(analysis: Analysis, platform: str, task: Task) -> str:
+    """A platform's value with the digits that its interval leaves: '498 kframes/s'; empty where there is none.
+
+    The baseline's, of which all others are shares, has three.
+    """
+    cell = analysis.estimates.get((platform, task))
+    if cell is None:
+        return ""
+    return estimate(cell.value, None if platform == analysis.baseline else cell.interval, task.metric.unit)
 
 
 def share_and_interval(value: float, interval: Interval | None) -> str:

@@ -12,12 +12,7 @@ from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.looks import Looks, extended_level
 from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
 from virtoll.stats.against_baseline import compare_all, host_labels, host_states, host_values
-from virtoll.stats.bounds import (
-    forwarded_elsewhere,
-    lower_bounds,
-    rate_widths,
-    receiving_apart,
-)
+from virtoll.stats.bounds import forwarded_elsewhere, lower_bounds, rate_widths, receiving_apart
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms
@@ -31,6 +26,7 @@ from virtoll.stats.decisions import decided
 from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
 from virtoll.stats.equivalence import Equivalence, equivalence
+from virtoll.stats.estimates import CellEstimate, estimates
 from virtoll.stats.fitness import HostFitness, host_fitness
 from virtoll.stats.frame_cost import frame_costs
 from virtoll.stats.guests import CpuUse, GuestCost, cpu_uses, guest_costs
@@ -97,6 +93,11 @@ class Analysis:
     def level(self) -> float:
         """The chance of any false difference in a family: 5 %, or what a look or an extension spends."""
         return self.rules.level
+
+    @cached_property
+    def estimates(self) -> Mapping[tuple[str, Task], CellEstimate]:
+        """What is told of each cell, so that it fits its share (`stats/estimates.py`)."""
+        return estimates(self.cells, (*self.comparisons, *self.control), self.data.manifest.baseline)
 
     @cached_property
     def detectable(self) -> tuple[Detectable, ...]:

@@ -23,11 +23,14 @@ from virtoll.runfolder.records import Manifest
 from virtoll.stats.against_baseline import observations_in
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
-from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, hidden_of_two, within_bounds_of_two
+from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, hidden_of_two, width_of_pairs, within_bounds_of_two
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Pair, Verdict, compare, logs_of, means_by_host
+from virtoll.stats.estimates import beside, has_result
 from virtoll.stats.fitness import FitnessLevel
-from virtoll.stats.summaries import CellSummary, block_values
+from virtoll.stats.intervals import Estimate, student
+from virtoll.stats.states import TwoStates
+from virtoll.stats.summaries import block_values
 from virtoll.stats.values import Task
 from virtoll.stats.verdicts import Rules, decide_families, judge_two, places, told_by
 
@@ -37,8 +40,6 @@ if TYPE_CHECKING:
 By = Literal["cost", "values"]
 Unlike = Literal["host", "agent", "unit"]
 FIRST = "the first"
-Key = tuple[str, str, str]
-"""What tells a task apart, whatever its title was in an older run (`Task.key`)."""
 Logs = Mapping[int | str, float]
 """By block the log share or value; by host, in a run that was merged of several: hosts are what scatters there."""
 _LogsOf = Callable[[Analysis, str, Task], Logs]
@@ -46,12 +47,11 @@ _LogsOf = Callable[[Analysis, str, Task], Logs]
 
 @dataclass(frozen=True)
 class Sample:
-    """A side of a comparison: its median in the metric's unit, the share of the baseline's performance, its blocks.
-
-    None where there is no value, and no baseline.
+    """A side of a comparison: its value in the metric's unit, by cost with its share of the baseline's performance, and
+    its blocks. None where there is no value, and no share.
     """
 
-    cell: CellSummary | None
+    value: Estimate | None
     share: float | None
     blocks: int
 
@@ -98,9 +98,21 @@ class Between:
         return next(pair for pair in self.pairs if pair.name == name)
 
     def samples(self, comparison: Comparison) -> tuple[Sample, Sample]:
-        """Both sides of a comparison of `comparisons`."""
-        pair = self.pair(comparison.platform)
-        return _sample(self.first, pair.first, comparison.task), _sample(self.second, pair.second, comparison.task)
+        """Both sides of a comparison of `comparisons`, whose values and shares fit its share.
+
+        By cost the shares do, and each value fits its own. By values the values do: those of two runs are the means
+        that are compared, and of two platforms of one run the second is the first times their ratio.
+        """
+        pair, task = self.pair(comparison.platform), comparison.task
+        of = _by_value if self.by == "values" and not self.paired else _reported
+        first, second = of(self.first, pair.first, task), of(self.second, pair.second, task)
+        if not self.paired:
+            return first, second
+        first, second = replace(first, share=None), replace(second, share=None)
+        if first.value is None or not has_result(comparison):
+            return first, second
+        measure = first.value.value
+        return replace(first, value=Estimate(measure, None)), replace(second, value=beside(measure, comparison))
 
     def is_new(self, task: Task) -> bool:
         """Whether the second run alone has a task."""
@@ -123,13 +135,29 @@ def _alone(analysis: Analysis, other: Analysis) -> tuple[str, ...]:
     )
 
 
-def _sample(analysis: Analysis, label: str, task: Task) -> Sample:
+def _reported(analysis: Analysis, label: str, task: Task) -> Sample:
+    """As the run's own report has it."""
     counterpart = analysis.own_task(task)
-    if counterpart is None:
+    estimate = None if counterpart is None else analysis.estimates.get((label, counterpart))
+    if counterpart is None or estimate is None:
         return Sample(None, None, 0)
-    cell, compared = analysis.cells.get((label, counterpart)), analysis.comparison(label, counterpart)
-    share = compared.share if compared is not None else None
-    return Sample(cell, share, cell.blocks if cell is not None else 0)
+    compared = analysis.comparison(label, counterpart)
+    return Sample(estimate, compared.share if compared is not None else None, estimate.blocks)
+
+
+def _by_value(analysis: Analysis, label: str, task: Task) -> Sample:
+    """The geometric mean over blocks, or over hosts, which is what is compared."""
+    counterpart = analysis.own_task(task)
+    logs = {} if counterpart is None else _log_values(analysis, label, counterpart)
+    if counterpart is None or not logs:
+        return Sample(None, None, 0)
+    sign = _sign(counterpart)
+    mean = student([sign * log for log in logs.values()])
+    interval = mean.interval
+    if interval is not None:
+        interval = replace(interval, low=math.exp(interval.low), high=math.exp(interval.high))
+    blocks = analysis.cells[label, counterpart].blocks
+    return Sample(Estimate(math.exp(mean.value), interval), None, blocks)
 
 
 def unlike_runs(first: Analysis, second: Analysis) -> dict[Unlike, str]:
@@ -210,7 +238,11 @@ def between_runs(
     controls = _by_cost(first.data.manifest.control, second.data.manifest.control, by)
 
     def untested(compared: Sequence[Pair], logs: _LogsOf, bases: Sequence[Pair]) -> list[_Unpaired]:
-        return [_compared(first, second, pair, both, logs, bases) for pair in compared for both in tasks]
+        return [
+            replace(_compared(first, second, pair, both, logs, bases), gap=_gap(first, second, pair, both))
+            for pair in compared
+            for both in tasks
+        ]
 
     def bounded(
         compared: Sequence[Pair], comparisons: Sequence[Comparison], bases: Sequence[Pair]
@@ -221,9 +253,9 @@ def between_runs(
         )
 
     beyond = [pair for pair in pairs if by == "values" or first.baseline not in (pair.first, pair.second)]
-    gaps = _gaps(first, second)
-    decided, of_control = _decide_families(untested(beyond, logs, hosts), untested(controls, logs, hosts), rules, gaps)
-    bare, _ = _decide_families(untested(hosts, _log_values, ()), [], rules, gaps)
+    alike = [replace(unpaired, gap=0.0) for unpaired in untested(controls, logs, hosts)]
+    decided, of_control = _decide_families(untested(beyond, logs, hosts), alike, rules)
+    bare, _ = _decide_families(untested(hosts, _log_values, ()), [], rules)
     return Between(
         first=first,
         second=second,
@@ -237,12 +269,10 @@ def between_runs(
     )
 
 
-def _gaps(first: Analysis, second: Analysis) -> dict[Key, float]:
-    """By task, how far apart two speeds of the hosts are together, as a logarithm."""
-    gaps: dict[Key, float] = {}
-    for state in (*first.two_states, *second.two_states):
-        gaps[state.task.key] = gaps.get(state.task.key, 0.0) + state.of_host
-    return gaps
+def _gap(first: Analysis, second: Analysis, pair: Pair, both: _Sides) -> float:
+    """By how much two speeds of both hosts together widen the intervals, as a logarithm; each as in its own run."""
+    sides = (first, pair.first, both.first), (second, pair.second, both.second)
+    return sum(analysis.gap(label, task) for analysis, label, task in sides if task is not None)
 
 
 def side_by_side(
@@ -265,12 +295,7 @@ def side_by_side(
         for task in analysis.tasks
         if not workloads or task.workload in workloads
     ]
-
-    def width(comparison: Comparison) -> float:
-        pair = next(each for each in pairs if each.name == comparison.platform)
-        return sum(hidden_of_two(analysis, analysis, pair, comparison.task, ()))
-
-    decided, _ = decide_families(compared, (), rules, analysis.two_states, width)
+    decided, _ = decide_families(compared, (), rules, _states_of(analysis, pairs), width_of_pairs(analysis, pairs))
     return Between(
         first=analysis,
         second=analysis,
@@ -284,6 +309,16 @@ def side_by_side(
         host=(),
         level=rules.level,
     )
+
+
+def _states_of(analysis: Analysis, pairs: Sequence[Pair]) -> list[TwoStates]:
+    """The host's two speeds: a pair has the same if both of it have, as the host itself has."""
+    host = {analysis.data.manifest.baseline, analysis.data.manifest.control}
+    states = []
+    for state in analysis.two_states:
+        same = (pair.name for pair in pairs if {pair.first, pair.second} <= state.same | host)
+        states.append(replace(state, same=frozenset(same)))
+    return states
 
 
 def _by_cost(first: str | None, second: str | None, by: By) -> list[Pair]:
@@ -314,12 +349,14 @@ class _Sides:
 class _Unpaired:
     """A comparison before its test, and the log shares of each block of either run.
 
+    `gap`: by how much two speeds widen it, as a logarithm; the A/A control, which is the host, has none.
     `hidden`: how far apart the bounds of searches are between which those of either run lie.
     """
 
     comparison: Comparison
     first: Logs
     second: Logs
+    gap: float = 0.0
     hidden: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -360,7 +397,7 @@ def _compared(
         comparison = replace(comparison, reason=reason)
     caveat = caveat_of_two(first, second, pair, both.second, bases)
     hidden = hidden_of_two(first, second, pair, both.second, bases)
-    return _Unpaired(_without_result(comparison, caveat), mine, theirs, hidden)
+    return _Unpaired(_without_result(comparison, caveat), mine, theirs, hidden=hidden)
 
 
 def _without_result(comparison: Comparison, caveat: str | None) -> Comparison:
@@ -382,9 +419,13 @@ def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
 
 def _log_values(analysis: Analysis, label: str, task: Task) -> Logs:
     """By block: the log of the performance itself."""
-    sign = 1 if task.metric.better == "higher" else -1
     values = block_values(observations_in(analysis.cells, label, task))
-    return _by_host(analysis, {block: sign * math.log(value) for block, value in values.items()})
+    return _by_host(analysis, {block: _sign(task) * math.log(value) for block, value in values.items()})
+
+
+def _sign(task: Task) -> int:
+    """Of the logarithm of a value in that of performance."""
+    return 1 if task.metric.better == "higher" else -1
 
 
 def _by_host(analysis: Analysis, logs: Mapping[int, float]) -> Logs:
@@ -405,21 +446,19 @@ def _why_missing(first: Analysis, second: Analysis, pair: Pair, mine: Task, thei
 
 
 def _decide_families(
-    compared: Sequence[_Unpaired], control: Sequence[_Unpaired], rules: Rules, gaps: Mapping[Key, float]
+    compared: Sequence[_Unpaired], control: Sequence[_Unpaired], rules: Rules
 ) -> tuple[list[Comparison], list[Comparison]]:
     """Both with their verdicts: the primary metrics are one family, the others a second; the A/A is beside each."""
     entries = [(False, unpaired) for unpaired in compared] + [(True, unpaired) for unpaired in control]
     decided: dict[tuple[bool, str, Task], Comparison] = {}
     for primary in (True, False):
         family = [entry for entry in entries if entry[1].comparison.task.metric.primary is primary]
-        decided |= _decide(family, rules, gaps)
+        decided |= _decide(family, rules)
     verdicts = [decided[of_control, entry.comparison.platform, entry.comparison.task] for of_control, entry in entries]
     return verdicts[: len(compared)], verdicts[len(compared) :]
 
 
-def _decide(
-    family: Sequence[tuple[bool, _Unpaired]], rules: Rules, gaps: Mapping[Key, float]
-) -> dict[tuple[bool, str, Task], Comparison]:
+def _decide(family: Sequence[tuple[bool, _Unpaired]], rules: Rules) -> dict[tuple[bool, str, Task], Comparison]:
     """The verdicts of one family and of the A/A control (True) beside it."""
     decided = {}
     for of_control, unpaired in family:
@@ -430,10 +469,10 @@ def _decide(
     tasks = places(unpaired.comparison.task for _, unpaired in tested)
     columns = places((of_control, unpaired.comparison.platform) for of_control, unpaired in tested)
     logs = _log_tables(tested, tasks, columns)
-    apart = np.array([gaps.get(task.key, 0.0) for task in tasks])
-    hidden = np.zeros((2, len(tasks), len(columns)))
+    apart, hidden = np.zeros((len(tasks), len(columns))), np.zeros((2, len(tasks), len(columns)))
     for of_control, unpaired in tested:
         place = tasks[unpaired.comparison.task], columns[of_control, unpaired.comparison.platform]
+        apart[place] = unpaired.gap
         hidden[:, place[0], place[1]] = unpaired.hidden
     judged = judge_two(*logs, rules, np.array([of_control for of_control, _ in columns]), apart, hidden)
     sizes = Counter(of_control for of_control, _ in tested)

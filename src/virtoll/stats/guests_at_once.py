@@ -9,7 +9,7 @@ CPU time). Pure.
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from virtoll.runfolder.guest_records import FootprintRecord
 from virtoll.runfolder.records import BootRecord, Clock, GuestRun, TrialRecord, begin_ns, duration_ns, start_skew_ns
 from virtoll.runfolder.scale import GroupRecord, ScalePoint
 from virtoll.stats.compare import Comparison, by_cell, compare, family_size
+from virtoll.stats.estimates import beside, has_result
 from virtoll.stats.guests import held_bytes, used_ns
 from virtoll.stats.hand_over import CpuDistance, with_distances
 from virtoll.stats.states import TwoStates
@@ -32,7 +33,8 @@ _Observed = dict[tuple[str, Task, ScalePoint], list[Observation]]
 class ScaleRow:
     """One platform and task at one number of guests; medians over trials, but `speedup`, which is one over blocks.
 
-    `each`: the value of one guest, in the metric's unit. `together`: what all do, jobs/s for a duration and the
+    `each`: the value of one guest, in the metric's unit; where it is compared with the baseline's, that one's times the
+    ratio of both (`estimates`). `together`: what all do, jobs/s for a duration and the
     metric's unit for a rate; None for a metric of which there is no sum, such as a latency. `speedup`: that against one
     guest of the same size in the same block, None without one. `jain`: the fairness of the guests' rates (1: all
     alike), `slowest`: how many times slower the slowest is than the fastest; None where no trial has the durations of
@@ -183,7 +185,7 @@ def guests_at_once(
     compared, alike = decide_families(compared, alike, rules, states)
     return replace(
         named,
-        rows=_rows(trials, platforms, tasks, points, observed),
+        rows=_fitting(_rows(trials, platforms, tasks, points, observed), (*compared, *alike), named, baseline),
         groups=_group_rows(groups, boots, footprints, platforms),
         comparisons=tuple(compared),
         control=tuple(alike),
@@ -277,6 +279,24 @@ def _rows(
             members = [by_number[entry.trial].members for entry in entries]
             rows.append(_row(platform, task, point, entries, members, alone))
     return tuple(rows)
+
+
+def _fitting(
+    rows: Sequence[ScaleRow], comparisons: Iterable[Comparison], named: AtOnce, baseline: str | None
+) -> tuple[ScaleRow, ...]:
+    """The rows with values that fit their shares of the baseline's at the same point."""
+    base = {(row.task, named.words(row.point)): row.each for row in rows if row.platform == baseline}
+    each = {}
+    for comparison in comparisons:
+        measure = base.get((comparison.task, comparison.condition or ""))
+        if measure is not None and has_result(comparison):
+            each[comparison.platform, comparison.task, comparison.condition] = beside(measure, comparison).value
+    fitting = []
+    for row in rows:
+        value = each.get((row.platform, row.task, named.words(row.point)), row.each)
+        together = None if row.together is None else _together(row.task, row.point.guests, value)
+        fitting.append(replace(row, each=value, together=together))
+    return tuple(fitting)
 
 
 def _is_alone(other: ScalePoint, point: ScalePoint) -> bool:

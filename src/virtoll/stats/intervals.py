@@ -26,7 +26,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its interval (None where n < 2)."""
+    """A value with its interval; None: there is none, as of a single block."""
 
     value: float
     interval: Interval | None

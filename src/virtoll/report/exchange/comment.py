@@ -22,10 +22,10 @@ def comment(exchanged: Exchanged) -> str:
     lines += _gate(exchanged.gate) if exchanged.gate is not None else ()
     rows = ranked_rows(analysis)
     if rows:
-        lines += ["", *comment_heads(["workload", "place", "platform", "median", "performance"])]
+        lines += ["", *comment_heads(["workload", "place", "platform", "value", "performance"])]
         for row in rows:
             for entry in row.platforms:
-                lines.append(comment_row([row.task, entry.place, entry.platform, entry.median, entry.words]))
+                lines.append(comment_row([row.task, entry.place, entry.platform, entry.value, entry.words]))
             lines += [comment_row([row.task, "", others, "", ""]) for others in row.others]
     elif analysis.at_once.points:
         lines += ["", "Several guests at once were measured: the report has them."]

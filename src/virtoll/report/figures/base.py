@@ -81,11 +81,15 @@ def said_cell(cell: CellSummary, unit: str) -> str:
 
 def said_quantity(quantity: CellSummary | Quantity, unit: str) -> str:
     """The same without what it is."""
-    text, interval = words.estimate(quantity.median, quantity.interval, unit), quantity.interval
-    if interval is not None:
-        between = units.between(interval.low, interval.high, unit)
-        text += f", {units.percent(interval.coverage)} interval {between}"
-    return f"{text}, {words.counted(quantity.blocks, 'block')}"
+    return said_estimate(Estimate(quantity.median, quantity.interval), quantity.blocks, unit)
+
+
+def said_estimate(estimate: Estimate, blocks: int, unit: str) -> str:
+    """A value with its interval, and over how many blocks."""
+    text = words.estimate(estimate.value, estimate.interval, unit)
+    if estimate.interval is not None:
+        text += f", {units.percent(estimate.interval.coverage)} interval {words.spread(estimate, unit)}"
+    return f"{text}, {words.counted(blocks, 'block')}"
 
 
 def said_mean(mean: Estimate, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""What each platform costs against the baseline, for the page: slowdowns and medians."""
+"""What each platform costs against the baseline, for the page: slowdowns and values."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from virtoll.stats.values import Task
 
 
 def cost_values(source: ReportInput) -> dict[str, Any] | None:
-    """The table of slowdowns and that of medians; None if guests were measured at once."""
+    """The table of slowdowns and that of values; None if guests were measured at once."""
     analysis = source.analysis
     if analysis.at_once.points:
         return None
@@ -26,7 +26,7 @@ def cost_values(source: ReportInput) -> dict[str, Any] | None:
         "rows": rows,
         "reasons": reasons(rows, compared),
         "same_blocks": blocks.pop() if len(blocks) == 1 else None,
-        "medians": list(map(partial(_median_row, analysis), analysis.tasks)),
+        "value_rows": list(map(partial(_value_row, analysis), analysis.tasks)),
         "coverages": coverages(analysis),
     }
 
@@ -58,28 +58,27 @@ def _but(analysis: Analysis, platform: str, task: Task) -> str:
     return words.with_commas(bound, *unlike)
 
 
-def _median_row(analysis: Analysis, task: Task) -> TableRow:
+def _value_row(analysis: Analysis, task: Task) -> TableRow:
     cells = []
     for platform in analysis.platforms:
-        cell = analysis.cells.get((platform, task))
-        if cell is None:
+        estimate = analysis.estimates.get((platform, task))
+        if estimate is None:
             cells.append(Shown("–", "not measured", "missing"))
             continue
-        show = cell.interval
-        unit = task.metric.unit
-        spread = units.between(show.low, show.high, unit) if show else "one block"
-        flagged = f", {len(cell.outliers)} flagged" if cell.outliers else ""
-        small = f"{spread}, n = {cell.blocks}{flagged}"
+        spread = words.spread(estimate, task.metric.unit) or "no interval"
+        outliers = analysis.cells[platform, task].outliers
+        flagged = f", {len(outliers)} flagged" if outliers else ""
+        small = f"{spread}, n = {estimate.blocks}{flagged}"
         caveat = analysis.caveats.get(platform)
-        cells.append(
-            Shown(words.estimate(cell.median, show, unit), small, "caveat" if caveat else "", but=caveat or "")
-        )
+        value = words.told_value(analysis, platform, task)
+        cells.append(Shown(value, small, "caveat" if caveat else "", but=caveat or ""))
     return TableRow(task.label, tuple(cells))
 
 
 def coverages(analysis: Analysis) -> str:
     """What the intervals of the medians cover, by the number of blocks: '87.5 % at n = 4'."""
-    pairs = sorted({(cell.blocks, cell.interval.coverage) for cell in analysis.cells.values() if cell.interval})
+    medians = [estimate for estimate in analysis.estimates.values() if not estimate.of_share]
+    pairs = sorted({(estimate.blocks, estimate.interval.coverage) for estimate in medians if estimate.interval})
     return "; ".join(f"{units.percent(coverage)} at n = {blocks}" for blocks, coverage in pairs)
 
 

@@ -21,6 +21,7 @@ from virtoll.report.table import (
 from virtoll.runfolder.records import TrialRecord
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
+from virtoll.stats.estimates import CellEstimate
 from virtoll.stats.like_with_like import is_near
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Observation, Task, TasksOf
@@ -124,13 +125,13 @@ CELLS: Final = Table[TrialValue](
 
 @dataclass(frozen=True)
 class Against:
-    """A platform's comparison with the baseline, with the medians of both; `control`: it is the A/A control's."""
+    """A platform's comparison with the baseline, with the values of both; `control`: it is the A/A control's."""
 
     comparison: Comparison
     baseline: str | None
     control: bool
     baseline_cell: CellSummary | None
-    cell: CellSummary | None
+    estimate: CellEstimate | None
     unlike: tuple[str, ...]
 
 
@@ -145,7 +146,7 @@ def _comparisons(source: ReportInput) -> Iterator[Against]:
             manifest.baseline,
             platform == manifest.control,
             analysis.cells.get((manifest.baseline or "", task)),
-            analysis.cells.get((platform, task)),
+            analysis.estimates.get((platform, task)),
             tuple(analysis.unlike.get(platform, ())),
         )
 
@@ -170,7 +171,10 @@ COMPARISONS: Final = Table[Against](
             lambda row: row.baseline_cell and row.baseline_cell.median,
         ),
         number(
-            "platform_median", "`unit`", "the platform's median over blocks", lambda row: row.cell and row.cell.median
+            "platform_value",
+            "`unit`",
+            "the platform's: the baseline's median times their ratio; its own median where no share counts",
+            lambda row: row.estimate and row.estimate.value,
         ),
         *of_comparison("share low high", _comparison),
         *joint_interval(_comparison),

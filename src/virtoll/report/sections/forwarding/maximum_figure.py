@@ -6,16 +6,18 @@ from virtoll import units
 from virtoll.report import words
 from virtoll.report.figures import caveats, legends
 from virtoll.report.figures.bars import Bar, BarPanel, bar_panel, names_width
-from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, said_cell
+from virtoll.report.figures.base import FigureSpec, blocks_text, interval_text, said_estimate
 from virtoll.report.figures.choice import chosen_panels, panels_left_out
 from virtoll.report.figures.marks import figure, panel_width, panels, text_width
 from virtoll.report.figures.style import COUNTS, SIZES, Specification, Width, pixels
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.intervals import ends
 from virtoll.stats.values import Task
 
 _BAR_POINTS = 19.0
 _ROOM, _ROOM_AT_MOST = 1.42, 3.0  # for a value beside the longest bar, of whose length this is a multiple
 _APART = 12.0
+_BEYOND = 1.5  # times the longest bar: an interval that goes further is cut there
 _AXIS = "maximum forwarding rate (RFC 2285), frames/s"
 
 
@@ -34,7 +36,8 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     columns = min(len(tasks), 1 if width is Width.COLUMN else 2)
     left = names_width(names, SIZES[width].text)
     size = (panel_width(width, columns, left, each=6), pixels(_BAR_POINTS))
-    reach = _reach(every, size[0], width)
+    limit = _BEYOND * max(bar.value for bar in every)
+    reach = _reach(every, limit, size[0], width)
     drawn = []
     for place, task in enumerate(tasks):
         base = bars[task].get(analysis.baseline or "")
@@ -45,6 +48,7 @@ def draw(analysis: Analysis, width: Width) -> Specification:
             missing={platform: "not measured" for platform in platforms if platform not in bars[task]},
             names=names,
             reach=reach,
+            limit=limit,
             size=size,
             reference=base.value if base else None,
             labelled=place % columns == 0,
@@ -56,11 +60,14 @@ def draw(analysis: Analysis, width: Width) -> Specification:
     )
 
 
-def _reach(bars: Sequence[Bar], across: float, width: Width) -> float:
-    """Where the axis ends, so that there is room for the values beside the bars; `across`: pixels of a panel."""
+def _reach(bars: Sequence[Bar], limit: float, across: float, width: Width) -> float:
+    """Where the axis ends, so that there is room for the values beside the bars and their intervals.
+
+    `limit`: where these are cut. `across`: pixels of a panel.
+    """
     beside = max(text_width(bar.beside, SIZES[width].small) for bar in bars)
     room = max(_ROOM, across / max(across - beside - pixels(_APART), across / _ROOM_AT_MOST))
-    return room * max(bar.value for bar in bars)
+    return room * max(bar.value if bar.high is None else min(bar.high, limit) for bar in bars)
 
 
 def _bars(analysis: Analysis, task: Task) -> dict[str, Bar]:
@@ -69,25 +76,27 @@ def _bars(analysis: Analysis, task: Task) -> dict[str, Bar]:
 
 
 def _bar(analysis: Analysis, platform: str, task: Task) -> Bar:
-    cell = analysis.cells[platform, task]
-    low, high = (None, None) if cell.interval is None else (cell.interval.low, cell.interval.high)
-    sentence = f"{platform}, {task.label}: {said_cell(cell, task.metric.unit)}"
+    estimate = analysis.estimates[platform, task]
+    low, high = ends(estimate.interval)
+    sentence = f"{platform}, {task.label}: {said_estimate(estimate, estimate.blocks, task.metric.unit)}"
     if _at_least(analysis, platform, task):
         sentence += "; at least: the platform's own maximum may be higher"
-    return Bar(cell.median, low, high, _text(analysis, platform, task), sentence, task.workload)
+    return Bar(estimate.value, low, high, _text(analysis, platform, task), sentence, task.workload)
 
 
 def _text(analysis: Analysis, platform: str, task: Task) -> str:
     """'412 k (86 %)'; '≥' in front where the generator, not the platform, set the limit."""
-    cell = analysis.cells[platform, task]
+    estimate = analysis.estimates[platform, task]
     bound = "≥ " if _at_least(analysis, platform, task) else ""
     comparison = analysis.comparison(platform, task)
     share = ""
     if comparison and comparison.share is not None:
         share = f" ({words.share(comparison.share, comparison.interval)})"
-    digits = units.digits_within(cell.median, cell.interval.low, cell.interval.high) if cell.interval else 3
+    digits = 3
+    if estimate.interval is not None and platform != analysis.baseline:
+        digits = units.digits_within(estimate.value, estimate.interval.low, estimate.interval.high)
     marked = ", generator-bound" if analysis.generator_bound(platform, task) else ""
-    return f"{bound}{units.count(cell.median, digits)}{share}{marked}"
+    return f"{bound}{units.count(estimate.value, digits)}{share}{marked}"
 
 
 def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
@@ -99,8 +108,14 @@ def _at_least(analysis: Analysis, platform: str, task: Task) -> bool:
 def caption(analysis: Analysis) -> str:
     """What to see."""
     share = line = bound = ""
+    bars = f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}."
     if analysis.baseline:
-        share = f", in brackets in % of {analysis.baseline} (pairs of the same block)"
+        bars = (
+            f"The bar of {analysis.baseline} is its median over {blocks_text(analysis)} with its order-statistic "
+            "interval. The others are that times their ratio, with the ratio's 95 % interval; without one that counts, "
+            "their own medians."
+        )
+        share = f", in brackets in % of {analysis.baseline} (pairs of the same round)"
         line = f" The dashed line is {analysis.baseline}."
     if any(curve.lossless for curve in analysis.curves):
         bound = (
@@ -112,9 +127,8 @@ def caption(analysis: Analysis) -> str:
     tasks = _tasks(analysis)
     left_out = panels_left_out(len(chosen_panels(tasks)), len(tasks), "tables/cells.csv")
     return (
-        f"Bars are medians over {blocks_text(analysis)} with {interval_text(analysis)}. Next to each bar is its "
-        f"value{share}.{line}{bound} The maximum need not be at the largest offered rate (there it is "
-        "FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate."
+        f"{bars} Next to each bar is its value{share}.{line}{bound} The maximum need not be at the largest offered "
+        "rate (there it is FRMOL, the rate flat out), and frames may be lost at it: it is not a no-drop rate."
         f"{left_out} After Schlosser et al. 2011, Figure 4."
     )
 

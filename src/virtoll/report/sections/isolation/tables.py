@@ -19,6 +19,7 @@ from virtoll.report.table import (
 from virtoll.runfolder.conditions import ALONE, Condition
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.compare import Comparison
+from virtoll.stats.estimates import of_cell
 from virtoll.stats.isolation import LoadUse
 from virtoll.stats.neighbour_routers import NeighbourRouter
 from virtoll.stats.summaries import CellSummary
@@ -26,12 +27,17 @@ from virtoll.stats.summaries import CellSummary
 
 @dataclass(frozen=True)
 class ConditionRow:
-    """A comparison with the guest alone: its condition, None of the A/A control, and the medians of both."""
+    """A comparison with the guest alone: its condition, None of the A/A control, and the values of both."""
 
     comparison: Comparison
     condition: Condition | None
     alone: CellSummary | None
-    median: CellSummary | None
+    cell: CellSummary | None
+
+    @property
+    def value(self) -> float | None:
+        """Under the condition."""
+        return None if self.cell is None else of_cell(self.cell, self.alone, self.comparison).value
 
     @property
     def neighbour_platform(self) -> str | None:
@@ -80,7 +86,12 @@ MATRIX: Final = Table[ConditionRow](
         *of_task(lambda row: row.comparison.task),
         *of_comparison("pairs", _comparison),
         number("alone_median", "`unit`", "the median of the guest alone", lambda row: row.alone and row.alone.median),
-        shared("median", lambda row: row.median and row.median.median),
+        number(
+            "value",
+            "`unit`",
+            "under the condition: the median alone times their ratio; its own median where no share counts",
+            lambda row: row.value,
+        ),
         *of_comparison("share low high times_slower p_value p_adjusted", _comparison),
         shared("family", lambda row: family_of(row.comparison, control=row.condition is None)),
         *of_comparison("verdict at_least margin smallest_detectable_factor reason caveat", _comparison),

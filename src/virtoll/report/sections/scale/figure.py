@@ -118,20 +118,21 @@ def _across(rows: Sequence[ScaleRow], width: float, *, last: bool) -> Specificat
 
 
 def _words(analysis: Analysis, row: ScaleRow) -> str:
-    """'4 guests, sysbench cpu: all together 2.51 jobs/s, one guest 1.59 s, medians over 6 trials'."""
-    what, over = f"one guest {units.value(row.each, row.task.metric.unit)}", "median"
+    """'4 guests, sysbench cpu: all together 2.51 jobs/s, one guest 1.59 s, 6 trials'."""
+    what = f"one guest {units.value(row.each, row.task.metric.unit)}"
     if row.together is not None:
-        what, over = f"all together {units.value(row.together, row.together_unit)}, {what}", "medians"
+        what = f"all together {units.value(row.together, row.together_unit)}, {what}"
     trials = words.counted(row.trials, "trial")
-    return f"{analysis.at_once.words(row.point)}, {row.task.label}: {what}, {over} over {trials}"
+    return f"{analysis.at_once.words(row.point)}, {row.task.label}: {what}, {trials}"
 
 
 def caption(analysis: Analysis) -> str:
     """What to see."""
+    ratio = f"; of others than {analysis.baseline} its median times their ratio" if analysis.baseline else ""
     return (
         "Left: what all guests do together; a level line on the right end: the host is full. Right: one guest of them "
         "(of durations the harmonic mean). Both axes are logarithmic. "
-        f"Markers are medians over the trials of {blocks_text(analysis)}."
+        f"Markers are medians over the trials of {blocks_text(analysis)}{ratio}."
     )
 
 

@@ -45,7 +45,12 @@ ROWS: Final = Table[ComparedRow](
         shared("memory_bytes", lambda row: row.measured.point.memory_bytes),
         *of_task(lambda row: row.measured.task),
         shared("trials", lambda row: row.measured.trials),
-        number("each", "`unit`", "one guest's value: the median", lambda row: row.measured.each),
+        number(
+            "each",
+            "`unit`",
+            "one guest's value: the baseline's median, and of others that times their ratio",
+            lambda row: row.measured.each,
+        ),
         number("together", "`together_unit`", "what all do together", lambda row: row.measured.together),
         text("together_unit", "the unit of it", _together_unit),
         number(
