@@ -12,12 +12,7 @@ from virtoll.runfolder.conditions import ALONE
 from virtoll.runfolder.looks import Looks, extended_level
 from virtoll.stats.across_hosts import AcrossHosts, HostBlocks, across_hosts
 from virtoll.stats.against_baseline import compare_all, host_labels, host_states, host_values
-from virtoll.stats.bounds import (
-    forwarded_elsewhere,
-    lower_bounds,
-    rate_widths,
-    receiving_apart,
-)
+from virtoll.stats.bounds import forwarded_elsewhere, lower_bounds, rate_widths, receiving_apart
 from virtoll.stats.cautions import Warned, cautions
 from virtoll.stats.caveats import caveats_of
 from virtoll.stats.ceilings import Ceiling, Headroom, ceilings, headrooms

@@ -23,7 +23,7 @@ from virtoll.runfolder.records import Manifest
 from virtoll.stats.against_baseline import observations_in
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.arrays import np
-from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, hidden_of_two, within_bounds_of_two
+from virtoll.stats.bounds_of_two import CAVEATS, caveat_of_two, hidden_of_two, width_of_pairs, within_bounds_of_two
 from virtoll.stats.comparability import Identity, why_incomparable
 from virtoll.stats.compare import DIFFERENT, Comparison, Pair, Verdict, compare, logs_of, means_by_host
 from virtoll.stats.estimates import beside, has_result
@@ -295,12 +295,7 @@ def side_by_side(
         for task in analysis.tasks
         if not workloads or task.workload in workloads
     ]
-
-    def width(comparison: Comparison) -> float:
-        pair = next(each for each in pairs if each.name == comparison.platform)
-        return sum(hidden_of_two(analysis, analysis, pair, comparison.task, ()))
-
-    decided, _ = decide_families(compared, (), rules, _states_of(analysis, pairs), width)
+    decided, _ = decide_families(compared, (), rules, _states_of(analysis, pairs), width_of_pairs(analysis, pairs))
     return Between(
         first=analysis,
         second=analysis,
@@ -354,8 +349,8 @@ class _Sides:
 class _Unpaired:
     """A comparison before its test, and the log shares of each block of either run.
 
-    `gap`: by how much two speeds widen it, as a logarithm; the A/A control, which is the host, has none. `hidden`: how
-    far apart the bounds of searches are between which those of either run lie.
+    `gap`: by how much two speeds widen it, as a logarithm; the A/A control, which is the host, has none.
+    `hidden`: how far apart the bounds of searches are between which those of either run lie.
     """
 
     comparison: Comparison
@@ -474,8 +469,7 @@ def _decide(family: Sequence[tuple[bool, _Unpaired]], rules: Rules) -> dict[tupl
     tasks = places(unpaired.comparison.task for _, unpaired in tested)
     columns = places((of_control, unpaired.comparison.platform) for of_control, unpaired in tested)
     logs = _log_tables(tested, tasks, columns)
-    apart = np.zeros((len(tasks), len(columns)))
-    hidden = np.zeros((2, len(tasks), len(columns)))
+    apart, hidden = np.zeros((len(tasks), len(columns))), np.zeros((2, len(tasks), len(columns)))
     for of_control, unpaired in tested:
         place = tasks[unpaired.comparison.task], columns[of_control, unpaired.comparison.platform]
         apart[place] = unpaired.gap

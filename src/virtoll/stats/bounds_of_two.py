@@ -14,6 +14,7 @@ from virtoll.stats.analysis import Analysis
 from virtoll.stats.bounds import MAY_FORWARD_MORE, TWO_BOUNDS, undecided, within_search_bounds
 from virtoll.stats.compare import Comparison, Pair, Verdict
 from virtoll.stats.values import Task
+from virtoll.stats.verdicts import WidthOf
 
 _ONE_IS_ELSEWHERE = "other CPUs forward"
 _ONE_IS_BOUND = "the baseline is a lower bound in one run"
@@ -55,6 +56,16 @@ def hidden_of_two(
         mine += _width(first, side.first, task)
         theirs += _width(second, side.second, task)
     return mine, theirs
+
+
+def width_of_pairs(analysis: Analysis, pairs: Sequence[Pair]) -> WidthOf:
+    """The same of two platforms of one run, both together."""
+    by_name = {pair.name: pair for pair in pairs}
+
+    def width(comparison: Comparison) -> float:
+        return sum(hidden_of_two(analysis, analysis, by_name[comparison.platform], comparison.task, ()))
+
+    return width
 
 
 def within_bounds_of_two(
