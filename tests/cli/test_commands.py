@@ -127,7 +127,7 @@ def test_a_plan_is_printed_and_nothing_is_started(tmp_path: Path) -> None:
     alike = Counter(reported)
     assert {line.split()[4] for line, times in alike.items() if times > 1} == {"native"}, "the host, in its own round"
     assert set(alike.values()) == {1, 2}
-    assert any("forkwait processes=1200" in line for line in reported)
+    assert any("forkwait processes=400" in line for line in reported)
 
 
 def test_a_plan_is_a_table_with_what_the_result_would_lack(tmp_path: Path) -> None:
