@@ -102,7 +102,7 @@ def test_all_of_an_experiment_is_shown_and_its_file_can_be_copied(tmp_path: Path
     facts = dict(re.findall(r"^  (\w[\w ]*?)  +(.+)$", shown, re.MULTILINE))
     assert_facts(facts["compared with"], "native", "native-again")
     assert_facts(facts["blocks"], 5, "3 rounds")
-    assert "\n  qemu-tcg-e1000 (qemu-tcg)\n" in shown
+    assert "\n  qemu-tcg-virtio-net (qemu-tcg)\n" in shown
     assert "\n  masr: size_bytes 48MiB\n" in shown
     copy = tmp_path / "mine.yaml"
     copy.write_text(in_process("show", "experiment", "quick", "--yaml").stdout, encoding="utf-8")

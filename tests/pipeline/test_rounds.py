@@ -128,14 +128,15 @@ def test_jobs_are_sized_on_the_host_and_equal_on_all_platforms(folder: RunFolder
     assert values["dear"] == pytest.approx(18e6, rel=0.1)
 
 
-def test_a_guest_that_takes_long_for_one_repeat_runs_the_job_once(tmp_path: Path) -> None:
-    """The host needs many repeats for 200 ms; the slow guest takes that long for one, twice over."""
-    folder = run(tmp_path / "run", platforms=[*PLATFORMS[:2], fake("slow", cost=30.0, seed=3)], blocks=1)
+@pytest.mark.parametrize(("cost", "fewer"), [(30.0, 1), (10.0, 3)])
+def test_a_slow_guest_runs_a_job_as_often_as_takes_it_long_enough(tmp_path: Path, cost: float, fewer: int) -> None:
+    """The host needs many repeats for 200 ms; the slow guest takes that long for one or three."""
+    folder = run(tmp_path / "run", platforms=[*PLATFORMS[:2], fake("slow", cost=cost, seed=3)], blocks=1)
     host, slow = folder.sizings()
-    assert host.repeats > 1
-    assert (slow.platform, slow.repeats, [one.repeats for one in slow.runs]) == ("slow", 1, [1, 1])
+    assert host.repeats > 3
+    assert (slow.platform, slow.repeats, [one.repeats for one in slow.runs]) == ("slow", fewer, [1, 1])
     repeats = {(t.platform, t.repeats) for t in folder.trials() if t.workload == "superpi" and not t.warm_up}
-    assert repeats == {("model", host.repeats), ("model-again", host.repeats), ("slow", 1)}
+    assert repeats == {("model", host.repeats), ("model-again", host.repeats), ("slow", fewer)}
     cells = load_analysis(folder.path).cells
     values = {platform: cell.median for (platform, task), cell in cells.items() if task.workload == "superpi"}
     assert values["slow"] == pytest.approx(30 * values["model"], rel=0.1)

@@ -209,6 +209,8 @@ TOTAL = {"total_rate_frames_per_second": 900}
             for key in SWEEP_KEYS
         ),
         ({"sizes": ["a"]}, [{"sizes": ["b"]}], "sizes ['a']"),
+        ({"n": 1, "cpu_milliseconds": 9}, [{"n": 2, "cpu_milliseconds": 0}], "1 n"),
+        ({"n": 1, "cpu_milliseconds": 9}, [{"n": 1, "cpu_milliseconds": 0}], "9 cpu milliseconds"),
         (
             {"nic": "own", "between": "peer", "path": "peer", "link_rate_bits_per_second": 5, "n": 1},
             [{"nic": "own", "between": "peer", "path": "bridge", "link_rate_bits_per_second": 6, "n": 2}],

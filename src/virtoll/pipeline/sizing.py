@@ -1,9 +1,9 @@
 """How often a workload's job runs between its marks: as often as the host needs for 200 ms, found once a run.
 
 Main type: ``JobSizes``. A job of 30 ms is not measured: it is lost in what else the host does. The host runs it more
-often each time, until even at its fastest it takes long enough. Every platform then runs it as often as that, but once
-if its guest takes long enough for one repeat. What they took is stored (``sizing.jsonl``), so that a resumed run goes
-on with the same sizes.
+often each time, until even at its fastest it takes long enough. Every platform then runs it as often as that, but a
+guest that would take three times as long runs it only until that is long enough. What they took is stored
+(``sizing.jsonl``), so that a resumed run goes on with the same sizes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _MOST_UNMEASURED = 4  # a busy host holds up the mark of a job this short now an
 _MOST_ATTEMPTS = 2  # of the host: one disturbed moment must not leave a job short for all blocks of the run
 _AIM = 1.1  # beyond the least time, so that the next run seldom falls short of it
 _MOST_GROWTH = 64  # a run so much shorter than the least time says little of the next one
+_MOST_LONGER = 3.0  # times the least time: a guest that takes longer for the host's repeats runs fewer
 
 
 class JobSizes:
@@ -82,7 +83,7 @@ class JobSizes:
         try:
             with running((live,)):
                 for _ in range(_MOST_RUNS):
-                    repeats = _next(runs) if host is None else _next_of_guest(runs)
+                    repeats = _next(runs) if host is None else _next_of_guest(runs, host)
                     if repeats is None or len(unmeasured) == _MOST_UNMEASURED:
                         break
                     bench = replace(live.bench(self._session.pinning, self._session.tags), repeats=repeats)
@@ -103,7 +104,7 @@ class JobSizes:
         if len(unmeasured) == _MOST_UNMEASURED:
             reason = f"a run for its size is no measurement: {unmeasured[-1]}"
             return record.replace(boot=live.boot, runs=tuple(runs), reason=reason)
-        repeats = runs[-1].repeats if host is None or _fastest_ns(runs) >= SIZED_NS else host
+        repeats = runs[-1].repeats if host is None else _repeats_of_guest(runs, host)
         return record.replace(boot=live.boot, runs=tuple(runs), repeats=repeats)
 
 
@@ -132,9 +133,15 @@ def _next(runs: Sequence[SizingRun]) -> int | None:
     return None if len(runs) > 1 and runs[-2].repeats == last else last
 
 
-def _next_of_guest(runs: Sequence[SizingRun]) -> int | None:
-    """Another guest runs the job once, and once more if that took long enough: the first may have been disturbed."""
-    return 1 if not runs or (len(runs) == 1 and _fastest_ns(runs) >= SIZED_NS) else None
+def _next_of_guest(runs: Sequence[SizingRun], host: int) -> int | None:
+    """Another guest runs the job once, and once more if that was slow: the first run may have been disturbed."""
+    return 1 if not runs or (len(runs) == 1 and _repeats_of_guest(runs, host) < host) else None
+
+
+def _repeats_of_guest(runs: Sequence[SizingRun], host: int) -> int:
+    """The host's repeats, or as many as take the least time where those take a guest much longer."""
+    repeat_ns = _fastest_ns(runs)
+    return host if host * repeat_ns <= _MOST_LONGER * SIZED_NS else min(host, math.ceil(SIZED_NS / repeat_ns))
 
 
 def _fastest_ns(runs: Sequence[SizingRun]) -> float:

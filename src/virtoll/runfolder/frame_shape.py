@@ -24,6 +24,8 @@ WIRE_OVERHEAD_BYTES = 20
 # Parameters of a sweep's grid, which mean nothing beside a list of rates, and of any sweep: nothing beside one rate.
 GRID_KEYS = ("first_rate_frames_per_second", "rate_factor", "stop_below_share")
 SWEEP_KEYS = ("sweep", "rates_mbit_per_second", *GRID_KEYS)
+# Parameters of the points for the CPU time of a frame, which change nothing of a rate.
+CPU_POINT_KEYS = ("cpu_milliseconds", "cpu_rate_frames_per_second")
 # By how much more than flat out must be forwarded at a stated rate for overload to do harm: that rate's grid decides.
 OVERLOAD_HARMS = 1.1
 _IPV6_MORE_BYTES, _TAG_BYTES, _ETHERNET_HEADER_BYTES = 20, 4, 14

@@ -6,13 +6,13 @@ with status `ok` give values; a trial that is `ok` and yet holds no value is a `
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from virtoll import units
-from virtoll.runfolder.frame_shape import SWEEP_KEYS, FrameShape, field_words
+from virtoll.runfolder.frame_shape import CPU_POINT_KEYS, SWEEP_KEYS, FrameShape, field_words
 from virtoll.runfolder.hand_over import Distance
 from virtoll.runfolder.parameters import SharedParameters, canonical_text
 from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, duration_ns
@@ -342,7 +342,7 @@ def _that_count(parameters: Parameters) -> Parameters:
         without += (_LINK_RATE,)
     if parameters.get("between") == "peer":
         without += ("path",)
-    return {key: value for key, value in parameters.items() if key not in without}
+    return _without(parameters, without)
 
 
 def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
@@ -361,7 +361,15 @@ def _differing(parameters: Parameters, family: Sequence[Parameters]) -> list[tup
         values = {repr(others.get(key)) for others, complete in counting if key in others or key not in complete}
         if len(values) > 1:
             differing.append((key, value))
-    return differing
+    rates = [(key, value) for key, value in differing if key not in CPU_POINT_KEYS]
+    if len(rates) == len(differing):
+        return differing
+    told_apart = {canonical_text(_without(complete, CPU_POINT_KEYS)) for complete in family}
+    return rates if len(told_apart) == len(family) else differing
+
+
+def _without(parameters: Parameters, keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in parameters.items() if key not in keys}
 
 
 def _is_size(parameter: tuple[str, Any]) -> bool:
