@@ -141,7 +141,9 @@ def _next_of_guest(runs: Sequence[SizingRun], host: int) -> int | None:
 def _repeats_of_guest(runs: Sequence[SizingRun], host: int) -> int:
     """The host's repeats, or as many as take the least time where those take a guest much longer."""
     repeat_ns = _fastest_ns(runs)
-    return host if host * repeat_ns <= _MOST_LONGER * SIZED_NS else min(host, math.ceil(SIZED_NS / repeat_ns))
+    if host * repeat_ns <= _MOST_LONGER * SIZED_NS:
+        return host
+    return min(host, math.ceil(SIZED_NS / repeat_ns))
 
 
 def _fastest_ns(runs: Sequence[SizingRun]) -> float:

@@ -365,10 +365,12 @@ def _differing(parameters: Parameters, family: Sequence[Parameters]) -> list[tup
     if len(rates) == len(differing):
         return differing
     told_apart = {canonical_text(_without(complete, CPU_POINT_KEYS)) for complete in family}
-    return rates if len(told_apart) == len(family) else differing
+    if len(told_apart) < len(family):
+        return differing
+    return rates
 
 
-def _without(parameters: Parameters, keys: Collection[str]) -> dict[str, Any]:
+def _without(parameters: Parameters, keys: Collection[str]) -> Parameters:
     return {key: value for key, value in parameters.items() if key not in keys}
 
 

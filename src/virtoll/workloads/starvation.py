@@ -5,6 +5,7 @@ Main functions: ``cpu_share`` and ``why_no_result``.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,8 +40,8 @@ def starved(point: Point) -> str | None:
     if share is None or share >= LEAST_CPU_SHARE:
         return None
     return (
-        f"generator and sink had their CPU for {share:.0%} of a point's time and need {LEAST_CPU_SHARE:.0%}: something "
-        "else runs on it; end that, or use a host with more CPUs"
+        f"generator and sink had their CPU for {math.floor(100 * share)}% of a point's time and need "
+        f"{LEAST_CPU_SHARE:.0%}: something else runs on it; end that, or use a host with more CPUs"
     )
 
 
