@@ -90,12 +90,14 @@ def test_a_baseline_that_is_a_lower_bound_may_be_before_what_looks_faster() -> N
     assert found == [("runc", 1, 3), ("native", 1, 3), ("uml", 1, 3)]
 
 
-def test_of_equal_places_the_larger_share_stands_first() -> None:
-    """The baseline's share is 1; it alone has no comparison."""
+def test_the_larger_share_stands_first_whatever_the_places() -> None:
+    """The baseline's share is 1; it alone has no comparison. A wide interval reaches a better place, and no order."""
     found = given({"runc": (0.9, 1.3), "uml": (0.8, 1.21)})
     assert [one.platform for one in found] == ["runc", "native", "uml"]
     assert [one.comparison is None for one in found] == [False, True, False]
     assert [one.platform for one in given({"runc": (0.7, 1.3), "uml": (0.8, 1.5)})] == ["uml", "native", "runc"]
+    found = given({"runc": (0.05, 0.2), "uml": (0.005, 1.2)})
+    assert [(one.platform, one.first) for one in found] == [("native", 1), ("runc", 2), ("uml", 1)]
 
 
 def test_what_is_not_known_is_told_as_unplaced() -> None:

@@ -57,5 +57,5 @@ def ranking(
         before = sum(other_low > high for other_low, _ in ends.values())
         after = sum(other_high < low for _, other_high in ends.values())
         placed.append(Placed(platform, 1 + before, len(ends) - after, of.get(platform)))
-    placed.sort(key=lambda entry: (entry.first, entry.last, -shares[entry.platform]))
+    placed.sort(key=lambda entry: (-shares[entry.platform], entry.first, entry.last))
     return Ranking(task, tuple(placed), tuple(comparison for comparison in compared if comparison.platform not in ends))
