@@ -67,7 +67,7 @@ def plans(root: Path) -> None:
     """What needs no guest: the lists and a plan."""
     assert done_in(root, VIRTOLL, "--version").startswith("virtoll ")
     assert "netns" in done_in(root, VIRTOLL, "list", "platforms")
-    assert_facts(done_in(root, VIRTOLL, "plan", "quick"), "3 randomised blocks")
+    assert_facts(done_in(root, VIRTOLL, "plan", "quick"), "5 randomised blocks")
 
 
 def measures(root: Path) -> None:
@@ -126,5 +126,5 @@ def test_without_ip_it_plans_and_models_and_without_debian_it_measures(wheel: Pa
     assert what_is_missing(root)
     ip.rename(root / "usr/bin/ip")
     stop_being_debian(root)
-    assert_facts(done_in(root, VIRTOLL, "plan", "quick"), "3 randomised blocks")
+    assert_facts(done_in(root, VIRTOLL, "plan", "quick"), "5 randomised blocks")
     measures(root)

@@ -182,7 +182,7 @@ def test_apt_installs_it_into_a_bare_debian_and_nothing_is_left(
     assert_facts(remedy, "Debian package")
     assert done_in(root, "virtoll", "--version") == f"virtoll {__version__}\n"
     assert "netns" in done_in(root, "virtoll", "list", "platforms")
-    assert_facts(done_in(root, "virtoll", "plan", "quick"), "3 randomised blocks")
+    assert_facts(done_in(root, "virtoll", "plan", "quick"), "5 randomised blocks")
     # A part of it starts Virtoll anew by the interpreter's name: it is the package's own.
     assert_facts(done_in(root, "virtoll", "run", "models"), "420 of 420")
     done_in(root, "dpkg", "--purge", "virtoll")

@@ -157,6 +157,14 @@ def test_tasks_are_those_of_the_plan_and_of_the_records(data: RunData) -> None:
     assert [one.label for one in tasks[:4]] == ["a job 3 B", "a job 20 B", "a job 100 B", "a job all"]
     assert [one.label for one in tasks[5:6]] == ["a job: rate 3 B"]
     assert tasks[5].work == "a job 3 B"
+    paced: list[dict[str, Any]] = [{"size": 64, "cpu_milliseconds": 9}, {"size": 512, "cpu_milliseconds": 0}]
+    plan = plan.replace(trials=tuple(planned.replace(workload="job", parameters=one) for one in paced))
+    found = tasks_of(manifest.replace(plan=plan, metrics=(DURATION, COST)), ())
+    assert [(task.metric.name, task.size) for task in found] == [
+        ("duration", "64 B"),
+        ("duration", "512 B"),
+        ("cost", "64 B"),
+    ], "the CPU time of a frame is a task where it is measured, and no order of sizes"
     works = works_of(manifest)
     assert works == {("job", one.parameters): one.work for one in tasks[1:5]}
     assert places_of(tasks) == {one: place for place, one in enumerate(tasks)}

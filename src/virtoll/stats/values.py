@@ -178,8 +178,11 @@ def tasks_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> tuple[Task, .
     tasks: list[Task] = []
     for metric in manifest.metrics:
         family = [parameters for (workload, _), parameters in sets.items() if workload == metric.workload]
-        family.sort(key=_natural)
-        tasks += [Task(metric.workload, metric, canonical(values), _size(values, family)) for values in family]
+        family.sort(key=_by_what_is_sent)
+        measured = family
+        if metric.source == "cpu_points":
+            measured = [values for values in family if values.get("cpu_milliseconds") != 0]
+        tasks += [Task(metric.workload, metric, canonical(values), _size(values, family)) for values in measured]
     return tuple(tasks)
 
 
@@ -307,6 +310,11 @@ def canonical(parameters: Parameters) -> str:
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _by_what_is_sent(parameters: Parameters) -> tuple[list[tuple[int, float, str]], ...]:
+    """A key that sorts by all but how the CPU time of a frame is measured, and only then by that."""
+    return _natural(_without(parameters, CPU_POINT_KEYS)), _natural(parameters)
 
 
 def _natural(parameters: Parameters) -> list[tuple[int, float, str]]:
