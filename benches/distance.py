@@ -2,9 +2,9 @@
 """What the changing distance of a machine's CPUs does to verdicts on packets, by five ways to compare like with like.
 
 ``python benches/distance.py [RUNS]``, from the repository's folder: 300 runs of each kind, some minutes on two cores.
-Prints the tables of docs/statistics.md. The machine's CPUs are near each other or far, in spells of 0.1 to 9 s; while
-they are far, all forwarding is slower. Trials stand in time as the plan of `quick` has them, and a point whose readings
-differ is measured again. The truth is the ratio of both rates near.
+Prints the table of docs/statistics.md. The machine's CPUs are near each other or far, in spells of 0.1 to 9 s; while
+they are far, all forwarding is slower. Trials stand in time as their plan has them, and a point whose readings differ
+is measured again. The truth is the ratio of both rates near.
 
 - *all*: every trial counts, and the rule of two speeds (`states.py`) widens what it finds.
 - *near*: the trials of a platform's block that were far leave it if others of them were near.
@@ -34,11 +34,10 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "src")]
 
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
+from tests.support import experiments  # noqa: E402
 
 from virtoll.experiment.model import Experiment, PlatformChoice, WorkloadChoice  # noqa: E402
-from virtoll.experiment.parse import find_experiment, load_experiment  # noqa: E402
 from virtoll.experiment.plan import TrialSeconds, make_plan  # noqa: E402
-from virtoll.pipeline.preview import catalogue  # noqa: E402
 from virtoll.stats.states import DISTURBED, LEAST_A_ROUND, apart, is_same  # noqa: E402
 from virtoll.stats.verdicts import Judged, Rules, judge  # noqa: E402
 
@@ -75,9 +74,17 @@ MACHINES = {
 }
 
 
-def quick() -> Experiment:
-    """The experiment whose plan is taken."""
-    return load_experiment(find_experiment("quick"), catalogue())
+def the_experiment() -> Experiment:
+    """The one whose plan is taken: two sizes of frames and three jobs, on the host, three platforms and emulators."""
+    nics = ["virtio-net", "e1000"]
+    emulated = [{"platform": "qemu-tcg", "nic": nics}, {"platform": "qemu-kvm", "nic": "virtio-net"}]
+    return experiments.parsed(
+        platforms=["native", "native-again", "netns", "runc", *emulated],
+        workloads=[{"workload": "forward", "frame_size_bytes": [64, 1500]}, "superpi", "masr", "forkwait"],
+        baseline="native",
+        skip=[f"qemu-tcg-e1000:{job}" for job in ("superpi", "masr", "forkwait")],
+        rounds=ROUNDS,
+    )
 
 
 def seconds(platform: PlatformChoice, workload: WorkloadChoice) -> float:
@@ -369,7 +376,7 @@ def measure(kind: Kind) -> dict[str, Kept]:
     kept = {name: Kept() for name in ANALYSES}
     for number in range(kind.runs):
         truth = kind.truth(number)
-        experiment = replace(EXPERIMENT, blocks=kind.blocks, rounds=ROUNDS, seed=SEED + number)
+        experiment = replace(EXPERIMENT, blocks=kind.blocks, seed=SEED + number)
         runs = {}
         for at_once in (False, True):
             dice = np.random.default_rng([SEED, list(MACHINES).index(kind.machine), kind.blocks, kind.equal, number])
@@ -404,8 +411,8 @@ def main() -> None:
     print(f"\n{len(kinds)} kinds of {runs} runs, {time.perf_counter() - begun:.0f} s")
 
 
-EXPERIMENT = quick()
-FAST = (0, 1, 4)  # platforms that are no emulators
+EXPERIMENT = the_experiment()
+FAST = (0, 1, 4)  # places of the platforms that are no emulators: netns, runc, qemu-kvm
 
 if __name__ == "__main__":
     main()

@@ -3,8 +3,8 @@
 
 ``python benches/rounds.py RUN...``, from the repository's folder. For each run, task and platform it prints the
 standard deviation over blocks of the logarithm of the ratio to the baseline, once from the first 1, 2, 3 ... rounds of
-each block. All are of the same minutes. Of the baseline itself it prints the deviation within blocks, before and after
-the distance of the CPUs is taken off.
+each block. All are of the same minutes, and of the values that count (near ones). Of the baseline itself it prints the
+deviation within blocks.
 """
 
 from __future__ import annotations

@@ -160,9 +160,7 @@ def _trials(experiment: Experiment, seconds: SecondsOf) -> Iterator[Trial]:
                 yield from _with_neighbours(experiment, generator, block, workload, platforms, seconds)
                 continue
             units = _units(experiment, platforms, workload, block)
-            trial = Trial(0, block, units[0].platforms[0], workload)
-            for platform, place in _rounds(experiment, generator, workload, units, seconds):
-                yield replace(trial, platform=platform, round=place.number, warm_up=place.warm_up, later=place.later)
+            yield from _rounds(experiment, generator, block, workload, units, seconds)
 
 
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:
@@ -210,32 +208,26 @@ def _units(
     return units
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a trial stands in its block and workload, as ``Trial`` has it."""
-
-    number: int = 0
-    warm_up: bool = False
-    later: bool = False
-
-
 def _rounds(
     experiment: Experiment,
     generator: random.Random,
+    block: int,
     workload: WorkloadChoice,
     units: Sequence[_Unit],
     seconds: SecondsOf,
-) -> Iterator[tuple[PlatformChoice, _Place]]:
-    """One workload's trials in one block: each platform with its place."""
+) -> Iterator[Trial]:
+    """One workload's trials in one block; their numbers are yet to be given."""
     if experiment.rounds == 1:
-        yield from ((platform, _Place()) for unit in _shuffled(generator, units) for platform in unit.turn(0))
+        for unit in _shuffled(generator, units):
+            yield from (Trial(0, block, platform, workload) for platform in unit.turn(0))
         return
     each = {platform: seconds(platform, workload) for unit in units for platform in unit.platforms}
-    yield from ((platform, _Place(warm_up=True)) for platform in _warmed_up(generator, each))
+    yield from (Trial(0, block, platform, workload, warm_up=True) for platform in _warmed_up(generator, each))
     host = [unit for unit in units if unit.platforms[0].label in (experiment.baseline, experiment.control)]
     count = {unit: min(_count(experiment.rounds, each[platform]) for platform in unit.platforms) for unit in units}
     for unit, number, earlier in _turns(generator, host, count):
-        yield from ((platform, _Place(number, later=earlier > 0)) for platform in unit.turn(earlier))
+        for platform in unit.turn(earlier):
+            yield Trial(0, block, platform, workload, number, later=earlier > 0)
 
 
 def _turns(

@@ -117,9 +117,8 @@ def _quantities(
     quantities: dict[tuple[str | None, Task], Mapping[int, float]] = {}
     for (platform, task), cell in cells.items():
         if platform == baseline and task.metric.primary:
-            sign = 1 if task.metric.better == "higher" else -1
             values = block_values(cell.observations).items()
-            quantities[None, task] = {block: sign * math.log(value) for block, value in values}
+            quantities[None, task] = {block: task.sign * math.log(value) for block, value in values}
     for comparison in comparisons:
         if comparison.task.metric.primary and comparison.caveat is None and comparison.pairs:
             quantities[comparison.platform, comparison.task] = logs_of(comparison.pairs)

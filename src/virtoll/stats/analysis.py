@@ -88,6 +88,8 @@ class Analysis:
     """The platforms whose numbers are no results, with the reason (`stats/caveats.py`)."""
     cpu_distances: tuple[CpuDistance, ...]
     """How far the CPUs of its trials were from each other."""
+    rate_widths: Mapping[tuple[str, Task], float]
+    """How far above a cell's rate the upper bound of its search or sweep is, as a logarithm."""
 
     @property
     def level(self) -> float:
@@ -427,11 +429,6 @@ class Analysis:
         return {task.key: task for task in self.tasks}
 
     @cached_property
-    def rate_widths(self) -> Mapping[tuple[str, Task], float]:
-        """How far above a cell's rate the upper bound of its search or sweep is, as a logarithm."""
-        return rate_widths(self.cells, self.points, self.searches)
-
-    @cached_property
     def forwarded_elsewhere(self) -> Mapping[str, str]:
         """Platforms of which the host's kernel does not forward on the guest's CPUs (`bounds.forwarded_elsewhere`)."""
         return forwarded_elsewhere(self.data.boots)
@@ -467,7 +464,8 @@ def analyse(data: RunData) -> Analysis:
     bounds = frozenset(lower_bounds(tasks, sweeps, headroom, searches))
     alone = () if data.manifest.experiment.get("scenario") == "scale" else tasks
     untested = compare_all(data, platforms, alone, observations, caveats, host)
-    comparisons, control = decided(data, untested, bounds, rate_widths(cells, points, searches), rules, states)
+    widths = rate_widths(cells, points, searches)
+    comparisons, control = decided(data, untested, bounds, widths, rules, states)
     return Analysis(
         data=data,
         platforms=platforms,
@@ -486,6 +484,7 @@ def analyse(data: RunData) -> Analysis:
         lower_bounds=bounds,
         caveats=caveats,
         cpu_distances=distances,
+        rate_widths=widths,
     )
 
 

@@ -151,8 +151,7 @@ def _by_value(analysis: Analysis, label: str, task: Task) -> Sample:
     logs = {} if counterpart is None else _log_values(analysis, label, counterpart)
     if counterpart is None or not logs:
         return Sample(None, None, 0)
-    sign = _sign(counterpart)
-    mean = student([sign * log for log in logs.values()])
+    mean = student([counterpart.sign * log for log in logs.values()])
     interval = mean.interval
     if interval is not None:
         interval = replace(interval, low=math.exp(interval.low), high=math.exp(interval.high))
@@ -420,12 +419,7 @@ def _log_shares(analysis: Analysis, label: str, task: Task) -> Logs:
 def _log_values(analysis: Analysis, label: str, task: Task) -> Logs:
     """By block: the log of the performance itself."""
     values = block_values(observations_in(analysis.cells, label, task))
-    return _by_host(analysis, {block: _sign(task) * math.log(value) for block, value in values.items()})
-
-
-def _sign(task: Task) -> int:
-    """Of the logarithm of a value in that of performance."""
-    return 1 if task.metric.better == "higher" else -1
+    return _by_host(analysis, {block: task.sign * math.log(value) for block, value in values.items()})
 
 
 def _by_host(analysis: Analysis, logs: Mapping[int, float]) -> Logs:

@@ -128,11 +128,10 @@ def paired_shares(
 def _block_logs(task: Task, platform: Sequence[Observation], host: Sequence[Observation]) -> dict[int, float]:
     """By block, the median over its rounds of the log share."""
     values, base = round_values(platform), round_values(host)
-    sign = 1 if task.metric.better == "higher" else -1
     blocks: dict[int, list[float]] = {}
     for key, value in values.items():
         if key in base:
-            blocks.setdefault(key[0], []).append(sign * (value - base[key]))
+            blocks.setdefault(key[0], []).append(task.sign * (value - base[key]))
     return {block: median(logs) for block, logs in blocks.items()}
 
 

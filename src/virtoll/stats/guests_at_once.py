@@ -327,8 +327,7 @@ def _row(
             skews.append(skew_ns / min(durations))
     each_ns = statistics.median(entry.value for entry in entries)
     first, base = block_values(entries), block_values(alone)
-    sign = 1 if task.metric.better == "higher" else -1
-    speedups = [point.guests * (value / base[block]) ** sign for block, value in first.items() if base.get(block)]
+    speedups = [point.guests * (value / base[block]) ** task.sign for block, value in first.items() if base.get(block)]
     summed = _together(task, point.guests, each_ns)
     return ScaleRow(
         platform=platform,

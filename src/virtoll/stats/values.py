@@ -71,6 +71,11 @@ class Task:
         """Whether it is a router's, and not of guests that send."""
         return self.metric.name in ("maximum_forwarding_rate", "ndr", "pdr")
 
+    @property
+    def sign(self) -> int:
+        """Of the logarithm of a value in that of performance: -1 where less is better."""
+        return 1 if self.metric.better == "higher" else -1
+
     def is_of(self, trial: TrialRecord) -> bool:
         """Whether a trial measures this task."""
         return trial.workload == self.workload and canonical(trial.parameters) == self.parameters
