@@ -91,6 +91,37 @@ def test_the_last_point_is_a_preferred_rate_below_the_maximum(capacity: float, g
     assert source_rate(points[-1]) == below, "nothing is lost"
 
 
+def drops(from_rate: float, share: float) -> Curve:
+    """A router that forwards the more of more, but loses such a share of all that comes at this rate or above."""
+    return lambda offered: min(offered, 1e6) * (1 - share if offered >= from_rate else 1)
+
+
+@pytest.mark.parametrize(
+    ("from_rate", "share", "below"),
+    [
+        (700_000.0, 0.01, [708_000.0, 631_000.0]),
+        (500_000.0, 0.002, [794_000.0, 631_000.0, 501_000.0, 398_000.0]),
+        (500_000.0, 0.0009, [794_000.0]),
+        (1.0, 0.01, [708_000.0, 631_000.0, 501_000.0, 398_000.0]),
+    ],
+)
+def test_rates_go_down_until_a_point_comes_through_but_for_a_thousandth(
+    from_rate: float, share: float, below: list[float]
+) -> None:
+    _, asked = measure(drops(from_rate, share))
+    assert asked[0] is None
+    assert asked[-len(below) :] == below
+    assert len(asked) == len(below) + 2, "flat out, and more than twice that"
+
+
+def test_a_platform_that_chokes_has_one_point_below_its_maximum() -> None:
+    """Such a platform waits half a second for frames of each point that loses some."""
+    lossy = chokes(21_000.0, 300.0)
+    _, asked = measure(lambda offered: 0.99 * lossy(offered))
+    rates = [rate for rate in asked[1:] if rate is not None]
+    assert sum(rate < 0.85 * 21_000 and math.log2(rate / 1000) % 0.5 > 0.01 for rate in rates) == 1
+
+
 def test_preferred_rates_are_twenty_to_a_decade() -> None:
     rates = sorted({preferred_rate(1000 * 1.01**step) for step in range(231)})
     assert len(rates) == 20

@@ -4,7 +4,8 @@
 is forwarded, or the generator cannot offer more. Then comes one point flat out.
 *From flat out*: that point comes first, and is the maximum of most platforms. Some forward less of more frames, as
 emulators do; their maximum is climbed to on the same grid of rates. The last point is below the maximum: at a rate at
-which most platforms lose nothing.
+which most platforms lose nothing. A platform that does no worse flat out, and still loses frames there, gets up to
+three points at lower rates, so that a trial has a rate that came through whole.
 *Rates*: a list of rates on the wire, as a paper has them, each offered whatever is lost; then one point flat out.
 Each is an iterative set of measurements, whose highest is the maximum forwarding rate (RFC 2285, section 3.6.3). It
 must not know what the frames are sent through.
@@ -13,7 +14,7 @@ must not know what the frames are sent through.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -29,6 +30,8 @@ _LARGEST_MBIT_PER_SECOND: Final = 1_000_000
 _PROBED_AT = 2.0
 # From flat out: the last point at most, by the maximum. Queues do not fill yet, and it tells of most lower rates.
 _BELOW_MAXIMUM = 0.8
+_POINTS_BELOW: Final = 4  # each at so much of the one before, until all frames but so many come through
+_LOST_SHARE: Final = 0.001
 # For estimates only: what a bare host and an emulated guest may forward, and what a point takes besides its traffic.
 _FAST_FRAMES_PER_SECOND, _SLOW_FRAMES_PER_SECOND, BESIDES_SECONDS = 4e6, 1e5, 0.1
 _LOSING_FROM = 3.0  # times slower than a bare host
@@ -147,7 +150,7 @@ def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Poi
 
     Where the generator offered no more than that flat out, it is left out: it would be the same point again. At the top
     comes one point between the best rate and the better one next to it, so that the grid alone does not decide. Last
-    comes one below the maximum.
+    come those below the maximum.
     """
     first, factor = parameters.first_rate_frames_per_second, parameters.rate_factor
     flat_out = point(None)
@@ -165,11 +168,25 @@ def _from_flat_out(parameters: SweepParameters, point: MeasurePoint) -> list[Poi
     swept = [flat_out, *points.values()]
     if overload_harms and len(points) > 1:
         swept.append(point(first * factor ** _top_step(points)))
-    most = max(map(source_rate, swept))
-    below = preferred_rate(_BELOW_MAXIMUM * most)
-    if below > 0 and below not in [tried.intended_rate_frames_per_second for tried in swept]:
-        swept.append(point(below))
+    below = _below_maximum(max(map(source_rate, swept)), swept, 1 if overload_harms else _POINTS_BELOW)
+    for rate in below:
+        swept.append(point(rate))
+        if _comes_through(swept[-1]):
+            break
     return swept
+
+
+def _below_maximum(most: float, swept: Sequence[Point], number: int) -> list[float]:
+    """So many preferred rates below the maximum, from the highest, without those that were tried."""
+    tried = {point.intended_rate_frames_per_second for point in swept}
+    rates = [preferred_rate(_BELOW_MAXIMUM**power * most) for power in range(1, number + 1)]
+    return [rate for rate in dict.fromkeys(rates) if rate > 0 and rate not in tried]
+
+
+def _comes_through(point: Point) -> bool:
+    """Whether the sender offered what was intended, and all of it was forwarded, but for a thousandth."""
+    intended, _, forwarded = frame_totals(point)
+    return forwarded >= (1 - _LOST_SHARE) * intended
 
 
 def _top_step(points: Mapping[int, Point]) -> float:
