@@ -16,7 +16,7 @@ from tests.support.facts import Command, assert_facts, refused
 from tests.support.played_channel import AHEAD_NS, READER, READY, WRITER, Played, answer, line, session
 
 from virtoll.agent import client
-from virtoll.agent.client import AgentModel, Caller, ChannelMark, TrafficAgents
+from virtoll.agent.client import PROTOCOL, AgentModel, Caller, ChannelMark, TrafficAgents
 from virtoll.agent.operations.session import (
     ClocksReply,
     ClocksRequest,
@@ -128,7 +128,7 @@ def test_an_agent_that_is_ready_is_greeted(played: Played) -> None:
     assert agent.wait_ready(10.0) == HelloReply(protocol=3, target="x86_64")
     assert agent.ready == HelloReply(protocol=3, target="x86_64")
     assert agent.greeted_monotonic_ns == 1_004_000_000_000
-    assert played.requests == [{"id": 1, "op": "hello", "protocol": 4}]
+    assert played.requests == [{"id": 1, "op": "hello", "protocol": PROTOCOL}]
     assert played.waits == [10_000, 9000, 9000, 6000]
     assert [mark.edge for mark in agent.channel_marks] == ["end"]
 

@@ -56,7 +56,7 @@ def test_each_operation_has_a_recorded_exchange_and_is_specified() -> None:
 
 # SHA-256 of what the requests of the protocol may hold. A change of them is a new protocol: `PROTOCOL` in crates/proto
 # and in agent/client.py is raised.
-REQUESTS = {4: "a67d3706a1431f48dbf6122f34b7e3e95b076ce1a03516b6181237f9e0ab7182"}
+REQUESTS = {5: "56b44abdcf981ae07cc3561d17773a620ed4b7bf1126650a184611ae77e0dfac"}
 
 
 def test_a_change_of_the_requests_raises_the_number_of_the_protocol() -> None:

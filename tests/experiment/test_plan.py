@@ -47,6 +47,10 @@ def shorter_later(platform: PlatformChoice, _: object) -> TrialSeconds:
     return TrialSeconds(3.4, 0.5) if platform.platform == "qemu-tcg" else TrialSeconds(1.0, 0.2)
 
 
+def in_turn(_: object, __: object) -> TrialSeconds:
+    return TrialSeconds(1.0, 0.2, in_turn=True)
+
+
 def no_time_for_the_control(platform: PlatformChoice, _: object) -> TrialSeconds:
     return TrialSeconds(1.5 if platform.label == "native-again" else 0.1)
 
@@ -143,6 +147,21 @@ def test_short_later_rounds_fill_the_time_of_whole_ones() -> None:
             assert rounds == {"native": 22, "native-again": 11, "netns": 11, "runc": 11, "qemu-tcg": 1}
             assert whole == {"native": 2, "native-again": 1, "netns": 1, "runc": 1, "qemu-tcg": 1}
             assert {trial.round for trial in trials if trial.platform.label == "netns" and not trial.later} == {0}
+
+
+def test_the_host_is_there_once_in_rounds_in_which_guests_take_turns() -> None:
+    plan = make_plan(experiment(5, 2, 3, 7, rounds=3), in_turn)
+    places = set()
+    for block in plan.blocks():
+        for _, trials in workloads(block):
+            rounds = groupby((trial for trial in trials if not trial.warm_up), lambda trial: trial.round)
+            for number, of_round in rounds:
+                labels = [trial.platform.label for trial in of_round]
+                assert labels.count("native") == (2 if number == 0 else 1)
+                assert len(labels) == 6 if number == 0 else 5
+                if number:
+                    places.add(labels.index("native"))
+    assert len(places) == 5, "at any place"
 
 
 def test_no_platform_runs_in_a_round_without_the_host() -> None:

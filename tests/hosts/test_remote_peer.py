@@ -16,7 +16,7 @@ from tests.support.agents import OperationAgent, recorded_reply
 from tests.support.facts import Fact, refused
 from tests.support.workload_trials import exited
 
-from virtoll.agent.client import TrafficAgents
+from virtoll.agent.client import PROTOCOL, TrafficAgents
 from virtoll.agent.operations.programs import ExecRequest
 from virtoll.agent.operations.session import ClocksRequest
 from virtoll.errors import AgentError, GuestCannot, GuestDied, GuestError, LabError
@@ -87,7 +87,7 @@ def test_an_agent_apart_that_gives_no_answer_names_the_reason() -> None:
 
 def test_an_agent_apart_answers_as_any_other() -> None:
     clocks = recorded_reply("clocks")
-    lines = [{"event": "ready", "protocol": 4}, {"id": 1, "ok": clocks}]
+    lines = [{"event": "ready", "protocol": PROTOCOL}, {"id": 1, "ok": clocks}]
     agent = OperationAgent(exec=exited(stdout="".join(json.dumps(line) + "\n" for line in lines)))
     assert Apart(agent, 2).ask(ClocksRequest()).to_json() == clocks
     (asked,) = agent.requests(ExecRequest)

@@ -10,6 +10,7 @@ from tests.support.by_hand import SECOND, distribution, plain, point, sink, sour
 
 from virtoll.runfolder.traffic_records import (
     Cpu,
+    InTurn,
     Point,
     Processor,
     SourceCounts,
@@ -99,6 +100,20 @@ def test_a_rate_is_between_the_first_and_the_last_frame() -> None:
     one = {"first_sent_monotonic_ns": 5, "last_sent_monotonic_ns": 6}
     assert offered_rate(point(None, [source(intended=2, **one)], [])) == 1e9
     assert offered_rate(point(None, [source(intended=2, **(one | {"last_sent_monotonic_ns": 5}))], [])) is None
+
+
+def test_what_took_turns_is_over_the_time_of_its_bursts() -> None:
+    """Two bursts of half a second; 12 frames arrived in 0.4 s of them, and the first of a burst takes no time."""
+    in_turn = InTurn(guests=3, bursts=2, burst_ns=SECOND // 2, pause_ns=0)
+    sent = source(intended=20, bursts_ns=SECOND // 2, first_sent_monotonic_ns=0, last_sent_monotonic_ns=9 * SECOND)
+    arrived = sink(forwarded=12, bursts_ns=SECOND * 4 // 10, last_received_monotonic_ns=9 * SECOND)
+    assert offered_rate(point(None, [sent], [arrived], in_turn=in_turn)) == 40
+    assert forwarded_rate(point(None, [sent], [arrived], in_turn=in_turn)) == 12, "no more than over its whole time"
+    slow = arrived.replace(bursts_ns=2 * SECOND)
+    assert forwarded_rate(point(None, [sent], [slow], in_turn=in_turn)) == 5
+    assert forwarded_rate(point(None, [sent], [slow.replace(forwarded_frames=2)], in_turn=in_turn)) is None
+    unknown = arrived.replace(bursts_ns=None)
+    assert forwarded_rate(point(None, [sent], [unknown], in_turn=in_turn)) == pytest.approx(10 / 9)
 
 
 def test_what_was_forwarded_is_over_the_time_of_the_point_at_least() -> None:

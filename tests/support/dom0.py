@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.support.agents import recorded_reply
 
+from virtoll.agent.client import PROTOCOL
 from virtoll.errors import GuestError
 from virtoll.lab.inside import Lab
 from virtoll.lab.network import GuestNetwork, Link
@@ -54,7 +55,7 @@ class GuestConsole:
         self._thread.join()
 
     def _answer_each(self) -> None:
-        ready = json.dumps({"event": "ready", "protocol": 4})
+        ready = json.dumps({"event": "ready", "protocol": PROTOCOL})
         with suppress(ConnectionError), self._theirs, self._theirs.makefile("rw") as stream:
             print("a kernel's last word", ready, sep="\n", file=stream, flush=True)
             for line in stream:

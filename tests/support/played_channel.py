@@ -16,7 +16,7 @@ from virtoll.agent import client
 READER, WRITER = 7, 8
 AHEAD_NS = 5_000_000_000_000
 """What the real-time clock is ahead of the monotonic one."""
-READY = {"event": "ready", "protocol": 4}
+READY = {"event": "ready", "protocol": client.PROTOCOL}
 
 
 def line(message: object) -> bytes:

@@ -17,7 +17,7 @@ use virtoll_wire::frame::{
 use virtoll_wire::pcap::CapturedPacket;
 use virtoll_wire::routes::{MOST_DESTINATIONS, MOST_ROUTES, Table};
 use virtoll_wire::trial::{self, MINIMUM_QUIET_NS, TrialError, TrialPlan, limit_frames};
-use virtoll_wire::{CATCH_UP_NS, SourcePlan, backend_selection, pcap};
+use virtoll_wire::{Bursts, CATCH_UP_NS, SourcePlan, backend_selection, pcap};
 
 use crate::idle::Idle;
 use crate::marks::parse_mac;
@@ -36,6 +36,8 @@ const MOST_RATE: f64 = 1e8;
 const MOST_FRAMES: u64 = 1 << 32;
 const MOST_DURATION_NS: u64 = 3_600_000_000_000;
 const WAKE_NS: RangeInclusive<u64> = 100_000..=1_000_000_000;
+const BURST_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
+const MOST_BURSTS: u64 = 1000;
 const MOST_CAPTURED: u32 = 10_000;
 
 /// Carries the request out.
@@ -116,6 +118,9 @@ pub fn plan(request: &Traffic) -> Result<TrialPlan, Error> {
     if !(1..=MOST_DURATION_NS).contains(&request.duration_ns) {
         return Err(Error::bad_request("duration_ns must be 1 to 3600000000000"));
     }
+    if let Some(bursts) = &request.bursts {
+        check_bursts(request, bursts)?;
+    }
     let sizes = sizes(request)?;
     let sources = request
         .sources
@@ -136,6 +141,26 @@ pub fn plan(request: &Traffic) -> Result<TrialPlan, Error> {
             .as_ref()
             .map_or(0, |capture| capture.frames.min(MOST_CAPTURED)),
     })
+}
+
+fn check_bursts(request: &Traffic, bursts: &virtoll_proto::request::Bursts) -> Result<(), Error> {
+    if request.sources.iter().any(|source| source.rate_frames_per_second.is_some()) {
+        return Err(Error::bad_request(
+            "sources send in bursts flat out: no rate_frames_per_second",
+        ));
+    }
+    if !BURST_NS.contains(&bursts.burst_ns)
+        || !(0..=*BURST_NS.end()).contains(&bursts.pause_ns)
+        || !(1..=MOST_BURSTS).contains(&bursts.count)
+    {
+        return Err(Error::bad_request(
+            "bursts must be of 1000000 to 1000000000 ns, with a pause of at most 1000000000, and 1 to 1000 of a source",
+        ));
+    }
+    if request.duration_ns != bursts.burst_ns * bursts.count {
+        return Err(Error::bad_request("duration_ns must be that of one source's bursts"));
+    }
+    Ok(())
 }
 
 fn quiet(request: &Traffic) -> Quiet {
@@ -238,6 +263,11 @@ fn source_plan(
         batch_frames: request.batch_frames,
         catch_up_ns: request.catch_up_ns.unwrap_or(CATCH_UP_NS),
         wake_ns: request.wake_ns,
+        bursts: request.bursts.map(|bursts| Bursts {
+            burst_ns: bursts.burst_ns,
+            pause_ns: bursts.pause_ns,
+            count: bursts.count,
+        }),
         stop: None,
     };
     plan.composer().map_err(|cause| Error::bad_request(cause.to_string()))?;

@@ -113,6 +113,65 @@ fn traffic_goes_on_beside_other_requests_until_it_is_stopped() {
     }
 }
 
+/// Of three sources, each sends in its own bursts alone, and nobody in the pauses.
+#[test]
+fn sources_take_turns_in_bursts() {
+    let (count, burst_ms, pause_ms) = (3, 20, 4);
+    for (mut agent, pairs) in agents() {
+        (0..3).for_each(|number| pair(&agent, number));
+        (0..3).for_each(|number| receive_redirected(&agent, &format!("s{number}")));
+        let sources = [0, 1, 2].map(|number| source(number, None));
+        let mut request = losing(trial(1, 64, count * burst_ms, &sources, &["s0", "s1", "s2"]));
+        request["bursts"] = json!({
+            "burst_ns": burst_ms * MILLISECOND_NS, "pause_ns": pause_ms * MILLISECOND_NS, "count": count,
+        });
+        for (backend, sink) in pairs {
+            let request = with(request.clone(), backend, sink);
+            if *backend != "live-frames" {
+                assert_eq!(agent.refused("traffic", request).0, "system");
+                continue;
+            }
+            let answer = agent.call("traffic", request);
+            assert_names(&answer, backend, sink);
+            let all = books(&answer);
+            let (sent, arrived) = (&answer["sources"], &answer["sink"]["per_source"]);
+            let at = |one: &Value, name: &str| number(&one[name]);
+            for place in 0..3 {
+                let (sent, arrived) = (&sent[place], &arrived[place]);
+                assert!(all[place].1 > 1000 && all[place].2 > 1000, "{answer}");
+                let bursts_ns = number(&sent["bursts_ns"]);
+                assert!(bursts_ns >= count * burst_ms * MILLISECOND_NS, "{answer}");
+                let took = at(sent, "last_sent_monotonic_ns") - at(sent, "first_sent_monotonic_ns");
+                // Between its first burst and its last the others have two each, and there are six pauses.
+                let others = 2 * (2 * burst_ms + 3 * pause_ms) * MILLISECOND_NS;
+                assert!(took >= bursts_ns - burst_ms * MILLISECOND_NS + others, "{answer}");
+                if *sink == "xdp" {
+                    let arrived_ns = number(&arrived["bursts_ns"]);
+                    let over = at(arrived, "last_received_monotonic_ns")
+                        - at(arrived, "first_received_monotonic_ns");
+                    assert!(arrived_ns > 0 && arrived_ns + others <= over, "{answer}");
+                } else {
+                    assert!(arrived["bursts_ns"].is_null(), "{answer}");
+                }
+            }
+            let began = [0, 1, 2].map(|place| at(&sent[place], "first_sent_monotonic_ns"));
+            assert!(began.is_sorted(), "{answer}");
+        }
+        for wrong in [
+            json!({"burst_ns": 1, "pause_ns": 0, "count": 60_000_000_u64}),
+            json!({"burst_ns": 20_000_000, "pause_ns": 0, "count": 4}),
+            json!({"burst_ns": 20_000_000, "pause_ns": 2_000_000_000, "count": 3}),
+        ] {
+            let mut refused = request.clone();
+            refused["bursts"] = wrong;
+            assert_eq!(agent.refused("traffic", refused).0, "bad-request");
+        }
+        let mut paced = request.clone();
+        paced["sources"][1]["rate_frames_per_second"] = json!(1000.0);
+        assert_eq!(agent.refused("traffic", paced).0, "bad-request");
+    }
+}
+
 /// A guest that is off its CPU when the sources stop goes on with what it held. That is late, not lost.
 #[test]
 fn what_is_held_at_the_end_is_not_lost() {

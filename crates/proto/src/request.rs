@@ -15,8 +15,8 @@ pub use network::{Interface, Neighbour, Network, Route, Vlan};
 pub use run::{Job, Run};
 pub use serve::{Exchange, Serve, ServeFinish, Side};
 pub use traffic::{
-    Backend, Capture, Counters, Destinations, FrameKey, MixPart, Sink, SinkBackend, SinkFinish,
-    Source, SourceTold, Traffic,
+    Backend, Bursts, Capture, Counters, Destinations, FrameKey, MixPart, Sink, SinkBackend,
+    SinkFinish, Source, SourceTold, Traffic,
 };
 
 mod background;

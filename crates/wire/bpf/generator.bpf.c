@@ -4,7 +4,7 @@
 // configuration in and reads the counts.
 #include "common.h"
 
-#define TOGETHER 4
+#define TOGETHER 16
 #define SHAPES 16
 #define SLOTS 128
 #define HEADER_WORDS 9
@@ -58,6 +58,7 @@ struct source {
     u64 idle_turns;
     u64 first_sent_ns;
     u64 last_sent_ns;
+    u64 bursts_ns; // how long its bursts took
     u64 gap_squares_low;
     u64 gap_squares_high;
     u64 gap_min_ns;
@@ -70,6 +71,12 @@ struct source {
 struct generator {
     u64 sources; // how many take turns, at least 1
     u64 turn;
+    // In bursts: their length, the pause after each, and how many are left.
+    u64 burst_ns;
+    u64 pause_ns;
+    u64 bursts;
+    u64 begins_ns; // the next burst, at the earliest
+    u64 began_ns;  // this burst; 0: none
     struct source source[TOGETHER];
 };
 
@@ -200,6 +207,46 @@ INLINE int flat(struct context *context, struct source *own, u32 place, u32 udp)
     return send(context, own, place, udp, sequence, own->now_ns, flags);
 }
 
+INLINE void end_burst(struct source *own, u32 place, u64 now)
+{
+    own->bursts_ns += now - generator.began_ns;
+    generator.turn = place + 1 < generator.sources ? place + 1 : 0;
+    generator.begins_ns = now + generator.pause_ns;
+    generator.began_ns = 0;
+    generator.bursts--;
+}
+
+// As fast as it goes, for a burst; then nobody sends for a pause, in which what queues hold leaves them, and the next
+// source has its burst. Each burst is of whole multiples of time_every frames.
+INLINE int burst(struct context *context, struct source *own, u32 place, u32 udp)
+{
+    u64 sequence = own->sequence;
+    if (UNLIKELY(generator.began_ns == 0)) {
+        u64 now = monotonic_ns();
+        if (now < generator.begins_ns || generator.bursts == 0) {
+            generator.source[0].idle_turns++;
+            return DROP;
+        }
+        see_configuration(own);
+        generator.began_ns = now;
+    }
+    u32 flags = FLAG_EARLIER_TIME;
+    if ((sequence & (own->time_every - 1)) == 0 || UNLIKELY(sequence >= own->limit_frames)) {
+        u64 now = monotonic_ns();
+        if (UNLIKELY(now - generator.began_ns >= generator.burst_ns)) {
+            end_burst(own, place, now);
+            return DROP;
+        }
+        if (UNLIKELY(sequence >= own->limit_frames))
+            return DROP;
+        if (!sequence)
+            own->first_sent_ns = now;
+        own->now_ns = own->last_sent_ns = now;
+        flags = 0;
+    }
+    return send(context, own, place, udp, sequence, own->now_ns, flags);
+}
+
 INLINE void count_gap(struct source *own, u64 now)
 {
     if (own->last_sent_ns == 0) {
@@ -282,7 +329,13 @@ INLINE int paced(struct context *context, struct source *own, u32 place, u32 udp
         u32 place = BOUNDED(take_turn(), TOGETHER - 1);                                   \
         return kind(context, &generator.source[place], place, udp);                       \
     }
-#define VARIANT(name, udp) PROGRAM(flat, name, udp) PROGRAM(paced, name, udp)
+#define BURSTS(name, udp)                                                                 \
+    SECTION("xdp/burst_" #name) int burst_##name(struct context *context)                   \
+    {                                                                                     \
+        u32 place = BOUNDED(generator.turn, TOGETHER - 1);                                \
+        return burst(context, &generator.source[place], place, udp);                      \
+    }
+#define VARIANT(name, udp) PROGRAM(flat, name, udp) PROGRAM(paced, name, udp) BURSTS(name, udp)
 
 VARIANT(4, ETHERNET_BYTES + 20)
 VARIANT(4_tag, ETHERNET_BYTES + TAG_BYTES + 20)

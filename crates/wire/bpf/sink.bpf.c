@@ -9,6 +9,7 @@
 #define QUEUES 64
 #define SIZE_WORDS 32
 #define CAPTURED_BYTES 1536
+#define ABSENT_NS 10000000 // of a source that takes turns with others; no queue pauses for so long
 
 struct expected {
     struct key key;
@@ -33,6 +34,7 @@ struct arrivals {
     u64 forwarded, duplicate, reordered;
     u64 next_sequence; // the largest that was seen, and one
     u64 first_ns, last_ns;
+    u64 burst_first_ns, bursts_ns; // the first of a burst that is not over, and how long the others took
     u64 delay_count, delay_min_ns, delay_max_ns, delay_sum_ns;
     u64 variation_count, variation_max_ns, variation_sum_ns;
     u64 earlier_sequence, earlier_delay_ns;
@@ -126,6 +128,10 @@ INLINE enum verdict enter(u32 queue, u32 source, const u8 *payload, u32 ip_bytes
     if (!bits)
         return FOREIGN;
     u64 now = monotonic_ns();
+    if (UNLIKELY(now - own->last_ns > ABSENT_NS)) {
+        own->bursts_ns += own->last_ns - own->burst_first_ns;
+        own->burst_first_ns = now;
+    }
     if (!own->first_ns)
         own->first_ns = now;
     own->last_ns = now;

@@ -103,6 +103,12 @@ fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Senders, Refus
         let sentence = "several sources share one interface";
         return Err(refused((place, io::Error::new(io::ErrorKind::Unsupported, sentence))));
     }
+    if generator != Generator::LiveFrames
+        && let Some(place) = plans.iter().position(|plan| plan.bursts.is_some())
+    {
+        let sentence = "sources send in turn with live frames alone";
+        return Err(refused((place, io::Error::new(io::ErrorKind::Unsupported, sentence))));
+    }
     if generator == Generator::LiveFrames {
         return live_frames::open_all(plans).map_err(refused);
     }

@@ -44,4 +44,4 @@ pub use pacing::CATCH_UP_NS;
 pub use priority::{SessionPriority, prefer_this_thread};
 pub use senders::{Sent, ThreadCost};
 pub use socket::{PacketKind, PacketSocket, Received, interface_index, interface_mac};
-pub use source::{SourceCounts, SourcePlan};
+pub use source::{Bursts, SourceCounts, SourcePlan};

@@ -52,6 +52,9 @@ const PROBE_TRIES: u32 = 20;
 /// frames on the path and are counted there, so there are few.
 const PROBE_FRAMES: u32 = 8;
 
+/// The most sources that send at once in one loop: each turn of it looks at one of them.
+const AT_ONCE: usize = 4;
+
 const GENERATOR: &Object = &bpf::GENERATOR;
 
 /// A source and its interface.
@@ -79,6 +82,7 @@ fn together(first: &SourcePlan, second: &SourcePlan) -> bool {
         && first.shape.layout() == second.shape.layout()
         && first.frames_per_second.is_some() == second.frames_per_second.is_some()
         && first.shape.sizes == second.shape.sizes
+        && first.bursts == second.bursts
 }
 
 /// Opens loops for all sources; each with the places of its sources in `plans`.
@@ -91,10 +95,11 @@ pub fn open_all(plans: &[SourcePlan]) -> Result<Vec<Sender>, (usize, io::Error)>
         let sentence = "the kernel's loop cannot sleep between frames";
         return Err((place, io::Error::new(io::ErrorKind::Unsupported, sentence)));
     }
+    let in_turn = plans.iter().any(|plan| plan.bursts.is_some());
+    let room = if in_turn { TOGETHER } else { AT_ONCE };
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (place, plan) in plans.iter().enumerate() {
-        let fits =
-            |group: &&mut Vec<usize>| group.len() < TOGETHER && together(&plans[group[0]], plan);
+        let fits = |group: &&mut Vec<usize>| group.len() < room && together(&plans[group[0]], plan);
         match groups.iter_mut().find(fits) {
             Some(group) => group.push(place),
             None => groups.push(vec![place]),
@@ -144,7 +149,11 @@ impl Generator {
         let composers: Vec<&Composer> = sources.iter().map(|source| &source.composer).collect();
         let first = &sources[0].plan;
         let state = State::create(GENERATOR, &composers)?;
-        let kind = if first.frames_per_second.is_some() { "paced" } else { "flat" };
+        let kind = match (first.bursts, first.frames_per_second) {
+            (Some(_), _) => "burst",
+            (None, Some(_)) => "paced",
+            (None, None) => "flat",
+        };
         let name = format!("{kind}_{}", variant(first.shape.layout()));
         let program = load(&name, &state, &interfaces, &composers)?;
         let rates: Option<Vec<f64>> =
@@ -183,13 +192,20 @@ impl Generator {
                 let start_ns = start.wait();
                 let set =
                     |(at, source): (usize, &Source)| state.set_start(at, start_ns, &source.plan);
-                let end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
+                let mut end_ns = sources.iter().enumerate().map(set).max().unwrap_or(start_ns);
+                if let Some(bursts) = &sources[0].plan.bursts {
+                    end_ns = state.set_bursts(start_ns, bursts);
+                }
                 end_at(end_ns)?;
                 sleep_until_monotonic(start_ns);
-                let nominal_end_ns = start_ns + sources[0].plan.duration_ns;
+                let plan = &sources[0].plan;
+                let nominal_end_ns = match &plan.bursts {
+                    Some(bursts) => start_ns + bursts.of_all_ns(sources.len() as u64),
+                    None => start_ns + plan.duration_ns,
+                };
                 let stopped = || sources.iter().all(|source| source.plan.is_stopped());
                 while !over.load(Ordering::Acquire)
-                    && !state.is_done()
+                    && !state.is_done(plan.bursts.is_some())
                     && !stopped()
                     && monotonic_ns() < end_ns
                 {
@@ -238,6 +254,11 @@ impl Generate for Generator {
         let before: io::Result<Vec<LinkStatistics>> =
             self.sources.iter().map(|source| statistics(source.interface)).collect();
         let start_ns = self.run(start)?;
+        if self.state.bursts_left() > 0 {
+            return Err(io::Error::other(
+                "bursts did not end in time: something else ran on their core",
+            ));
+        }
         for (source, before) in self.sources.iter_mut().zip(before?) {
             source.before = before;
         }

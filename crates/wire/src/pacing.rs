@@ -297,6 +297,7 @@ mod tests {
             batch_frames: None,
             catch_up_ns: u64::MAX,
             wake_ns: None,
+            bursts: None,
             stop: None,
         };
         let (mut frames, composer) = sender(usize::MAX);

@@ -23,6 +23,8 @@ pub struct SourceArrivals {
     pub first_received_monotonic_ns: Option<u64>,
     /// `CLOCK_MONOTONIC` of the last arrival.
     pub last_received_monotonic_ns: Option<u64>,
+    /// How long frames arrived, without the times of more than 10 ms in which none did; none if the sink does not know.
+    pub bursts_ns: Option<u64>,
     /// From send time to receive time, of first arrivals with a send time of their own.
     pub delay_ns: Option<Distribution>,
     /// The buckets of these delays: the largest value in it, and the count.

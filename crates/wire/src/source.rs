@@ -7,6 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::frame::{Composer, FrameShape, frame_size_of};
 use crate::gaps::GapSummary;
 
+/// Sources that send in turn, each flat out for a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// How long each sends.
+    pub burst_ns: u64,
+    /// How long nobody sends after it, so that what queues hold can leave them.
+    pub pause_ns: u64,
+    /// How many bursts each source has.
+    pub count: u64,
+}
+
+impl Bursts {
+    /// From the first burst of one of so many sources to the end of the last pause.
+    pub const fn of_all_ns(&self, sources: u64) -> u64 {
+        self.count * sources * (self.burst_ns + self.pause_ns)
+    }
+}
+
 /// One source of a trial.
 #[derive(Clone, Debug)]
 pub struct SourcePlan {
@@ -28,6 +46,8 @@ pub struct SourcePlan {
     pub catch_up_ns: u64,
     /// Paced: it wakes every so many nanoseconds, sends what is due and sleeps; none: each frame at its own time.
     pub wake_ns: Option<u64>,
+    /// Flat out: it takes turns with the other sources; none: all send at once.
+    pub bursts: Option<Bursts>,
     /// Set from outside while it sends: it stops there, and what was not due by then was never intended.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -88,6 +108,8 @@ pub struct SourceCounts {
     pub batch_frames: u64,
     /// Frames that it sent before the trial, to see that the interface takes any. None of the trial's.
     pub probe_frames: u64,
+    /// How long its bursts took; 0 of a source that takes no turns.
+    pub bursts_ns: u64,
     /// Gaps between send times; none flat out.
     pub gaps: Option<GapSummary>,
 }

@@ -257,6 +257,7 @@ mod tests {
                 batch_frames: None,
                 catch_up_ns: 1,
                 wake_ns: None,
+                bursts: None,
                 stop: None,
             }
         };

@@ -46,6 +46,7 @@ fn plan(
         batch_frames: None,
         catch_up_ns: 0,
         wake_ns: None,
+        bursts: None,
         stop: None,
     }
 }

@@ -153,6 +153,7 @@ fn plan(
         batch_frames: frames_per_second.map(|_| 1),
         catch_up_ns: u64::MAX,
         wake_ns: None,
+        bursts: None,
         stop: None,
     };
     TrialPlan {

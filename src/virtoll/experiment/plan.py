@@ -46,11 +46,12 @@ Host = TypeVar("Host")
 class TrialSeconds:
     """How long a trial takes in a platform's first round of a block, in seconds, and in each later one.
 
-    None: as long as in the first.
+    None: as long as in the first. ``in_turn``: all platforms' guests may be measured at once in later rounds.
     """
 
     first: float
     later: float | None = None
+    in_turn: bool = False
 
 
 SecondsOf = Callable[[PlatformChoice, WorkloadChoice], TrialSeconds]
@@ -225,22 +226,27 @@ def _rounds(
     yield from (Trial(0, block, platform, workload, warm_up=True) for platform in _warmed_up(generator, each))
     host = [unit for unit in units if unit.platforms[0].label in (experiment.baseline, experiment.control)]
     count = {unit: min(_count(experiment.rounds, each[platform]) for platform in unit.platforms) for unit in units}
-    for unit, number, earlier in _turns(generator, host, count):
+    in_turn = any(seconds.in_turn for seconds in each.values())
+    for unit, number, earlier in _turns(generator, host, count, in_turn=in_turn):
         for platform in unit.turn(earlier):
             yield Trial(0, block, platform, workload, number, later=earlier > 0)
 
 
 def _turns(
-    generator: random.Random, host: Sequence[_Unit], count: Mapping[_Unit, int]
+    generator: random.Random, host: Sequence[_Unit], count: Mapping[_Unit, int], *, in_turn: bool
 ) -> Iterator[tuple[_Unit, int, int]]:
-    """Each unit in its rounds, as many as ``count`` says: the unit, the round, and in how many rounds it was before."""
+    """Each unit in its rounds, as many as ``count`` says: the unit, the round, and in how many rounds it was before.
+
+    ``in_turn``: in later rounds all are measured at once, so the host is there once, at any place.
+    """
     others = [unit for unit in count if unit not in host]
     rounds = min(map(count.__getitem__, host)) if host else max(count.values(), default=0)
     taken = {unit: set(_shuffled(generator, range(rounds))[: count[unit]]) for unit in others}
     taken |= {unit: set(range(rounds)) for unit in host}
     for number in range(rounds):
         present = [unit for unit in _shuffled(generator, others) if number in taken[unit]]
-        for unit in _around(host, present):
+        at_once = in_turn and number > 0
+        for unit in _shuffled(generator, [*host, *present]) if at_once else _around(host, present):
             yield unit, number, sum(1 for earlier in taken[unit] if earlier < number)
 
 

@@ -26,6 +26,7 @@ from virtoll.pipeline.fleet import Fleet
 from virtoll.pipeline.guest_pool import GuestPool
 from virtoll.pipeline.guest_request import GuestRequests
 from virtoll.pipeline.guest_start import GuestStarts
+from virtoll.pipeline.in_turn import measured_in_turn
 from virtoll.pipeline.live_guest import LiveGuest, running
 from virtoll.pipeline.neighbours import Loaded, Neighbours
 from virtoll.pipeline.pinning import pinning_for
@@ -351,7 +352,7 @@ def _measure_guests(attempt: _Attempt, fleet: Fleet, neighbours: Neighbours, rep
                 neighbours.loaded(neighbour_guests, trial.condition) as attempt.loaded,
                 counted,
             ):
-                _measure_round(attempt, live, bench)
+                _measure_round(attempt, live, bench, fleet)
         except AgentError as error:
             if error.kind != "unsupported":
                 raise
@@ -360,7 +361,7 @@ def _measure_guests(attempt: _Attempt, fleet: Fleet, neighbours: Neighbours, rep
     attempt.doubt(problem or attempt.outcome.problem or attempt.loaded.problem)
 
 
-def _measure_round(attempt: _Attempt, live: LiveGuest, bench: Bench) -> None:
+def _measure_round(attempt: _Attempt, live: LiveGuest, bench: Bench, fleet: Fleet) -> None:
     """A warm-up, a whole trial, or what a later round measures of a guest that had a whole one."""
     trial = attempt.trial
     workload = workload_of(trial.workload)
@@ -368,7 +369,10 @@ def _measure_round(attempt: _Attempt, live: LiveGuest, bench: Bench) -> None:
         attempt.outcome = workload.warm_up(bench)
         return
     first = live.first_rounds.get(trial.workload) if trial.later else None
-    later = None if first is None else workload.measure_later(bench, first)
+    later = None
+    if first is not None:
+        in_turn = measured_in_turn(trial, live, bench, fleet, attempt.session)
+        later = workload.measure_later(bench, first) if in_turn is None else in_turn
     if later is not None:
         attempt.outcome, attempt.shortened = later, True
         return

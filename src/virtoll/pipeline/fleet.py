@@ -95,6 +95,10 @@ class Fleet:
             self._start(self._choice_of(label), role, Slot())
         return up[0] if up else None
 
+    def up(self, label: str) -> list[LiveGuest]:
+        """The platform's guest if it is up; none is started."""
+        return list(self.pool.of(Role("measured", label)))
+
     def guests(self, label: str, count: int, affinity: Affinity = "shared") -> tuple[LiveGuest, ...]:
         """The platform's guest and ``count`` - 1 more beside it, started when they are first needed and kept parked.
 

@@ -74,6 +74,7 @@ class LiveGuest:
 
     ``unlike`` says in what it is not the guest that was asked for: then its trials are invalid. ``no_data`` says why it
     has no data directory although a workload needs one. ``first_rounds``: what whole trials of it measured.
+    ``in_turn``: what was measured of it together with another's trial, by the number of its own that follows.
     """
 
     boot: str
@@ -91,6 +92,7 @@ class LiveGuest:
     receives_apart: bool = False
     instance: int = 0
     first_rounds: dict[WorkloadChoice, Measurement] = field(default_factory=dict)
+    in_turn: dict[int, Measurement] = field(default_factory=dict)
     _directory: DataDirectory = field(default_factory=DataDirectory)
 
     @contextlib.contextmanager

@@ -55,7 +55,8 @@ def plan_of(experiment: Experiment) -> Plan:
 def _rounds_seconds(platform: PlatformChoice, workload: WorkloadChoice) -> TrialSeconds:
     """How long a platform's trials take in the rounds of a block, in seconds."""
     first = trial_seconds(Trial(0, 0, platform, workload))
-    return TrialSeconds(first, trial_seconds(Trial(0, 0, platform, workload, later=True)))
+    later = trial_seconds(Trial(0, 0, platform, workload, later=True))
+    return TrialSeconds(first, later, in_turn=later < first and workload_of(workload).has_turns())
 
 
 def trial_seconds(trial: Trial) -> float:

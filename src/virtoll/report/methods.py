@@ -103,6 +103,7 @@ def _design(analysis: Analysis) -> Iterator[str]:
                 "Of a sweep from flat out, later rounds of a block repeated the point that forwarded the most in its "
                 "first round, and nothing else."
             )
+            yield from _turns(analysis)
         if analysis.host_of:
             yield f"The blocks were shared among {len(analysis.across_hosts.hosts)} hosts of one class."
     yield from _ends(analysis)
@@ -112,6 +113,19 @@ def _design(analysis: Analysis) -> Iterator[str]:
     )
     if state.state != "complete":
         yield f"The run is not complete ({state.state}); the numbers rest on what was measured until then."
+
+
+def _turns(analysis: Analysis) -> Iterator[str]:
+    """How guests took turns, if some did."""
+    points = (point for trial in analysis.data.trials for point in trial.points or ())
+    turns = [point.in_turn for point in points if point.in_turn is not None]
+    if turns:
+        in_turn = max(turns, key=lambda taken: taken.guests)
+        yield (
+            f"There, up to {in_turn.guests} guests took turns: frames were sent flat out through each for "
+            f"{in_turn.burst_ns / 1e6:.3g} ms, {in_turn.bursts} times over, with {in_turn.pause_ns / 1e6:.3g} ms of "
+            "silence after each burst (duet benchmarking, Bulej et al. 2020)."
+        )
 
 
 def _trials_of_plan(analysis: Analysis) -> str:

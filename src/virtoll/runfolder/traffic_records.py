@@ -51,7 +51,8 @@ class SourceCounts(Record):
     """Frames of one traffic source; `offered + unsent == intended`.
 
     `thread`: which of the generator's threads sent them. `cpu_ns`: the CPU time of that thread, `waited_ns`: how long
-    it was ready to run and had no CPU; None: its kernel does not say.
+    it was ready to run and had no CPU; None: its kernel does not say. `bursts_ns`: how long its bursts took; None: it
+    took no turns.
     """
 
     source: int
@@ -73,6 +74,7 @@ class SourceCounts(Record):
     waited_ns: int | None = None
     interface: str | None = None
     thread: int | None = None
+    bursts_ns: int | None = None
 
 
 class SmallCounts(Record):
@@ -114,7 +116,10 @@ class Reordering(Record):
 
 
 class SinkCounts(Record):
-    """Frames of one source at the sink; `forwarded + lost == offered`."""
+    """Frames of one source at the sink; `forwarded + lost == offered`.
+
+    `bursts_ns`: how long its bursts arrived; None: it took no turns, or the sink does not know.
+    """
 
     source: int
     forwarded_frames: int
@@ -127,6 +132,7 @@ class SinkCounts(Record):
     packet_delay_variation_ns: DelayVariation | None = None
     inter_packet_delay_variation_ns: Distribution | None = None
     reordering: Reordering | None = None
+    bursts_ns: int | None = None
 
 
 class Sink(Record):
@@ -308,6 +314,18 @@ class TrafficReply(SendReply, kw_only=True):
     sink: Sink
 
 
+class InTurn(Record):
+    """How the guests of a round took turns: each sent `bursts` bursts of so many ns, with a pause after each.
+
+    `guests`: how many took turns. Nothing was sent in a pause, so that what queues held left them.
+    """
+
+    guests: int
+    bursts: int
+    burst_ns: int
+    pause_ns: int
+
+
 class Discarded(Record):
     """A measurement of a point that was disturbed, so that it was made again.
 
@@ -327,7 +345,8 @@ class Point(TrafficReply, kw_only=True):
     `shared_cpus`: such guests have no CPUs of their own. `generator_clocks`: of several hosts that send; None: there is
     one. `guests_cpu`: of several guests that send, each by its own clock. `hand_over`: how far apart the CPUs of
     generator, guest and sink were just before and after; None: not read. `discarded`: the earlier measurements of
-    this point that were disturbed.
+    this point that were disturbed. `in_turn`: it is one guest's part of what was measured of several in turn;
+    `duration_ns` is then the time of its own bursts.
     """
 
     intended_rate_frames_per_second: float | None
@@ -341,6 +360,7 @@ class Point(TrafficReply, kw_only=True):
     guests_cpu: tuple[Cpu, ...] | None = None
     hand_over: HandOverSpan | None = None
     discarded: tuple[Discarded, ...] = ()
+    in_turn: InTurn | None = None
 
     @property
     def is_shared(self) -> bool:

@@ -16,7 +16,7 @@ from virtoll.runfolder.frame_shape import CPU_POINT_KEYS, SWEEP_KEYS, FrameShape
 from virtoll.runfolder.hand_over import Distance
 from virtoll.runfolder.parameters import SharedParameters, canonical_text
 from virtoll.runfolder.records import Manifest, MetricRecord, TrialRecord, duration_ns
-from virtoll.runfolder.traffic_records import Point
+from virtoll.runfolder.traffic_records import Point, SinkCounts
 
 Parameters = Mapping[str, Any]
 Under = TypeVar("Under", bound=Hashable)
@@ -124,6 +124,8 @@ def forwarded_rate(point: Point) -> float | None:
     burst, or choked before the end, took less, and did not forward at that rate for the time of the point. A source of
     which nothing arrived adds 0; one of which a single frame arrived has no rate: None.
 
+    Of a point in turn with other guests, `(forwarded - bursts)` over the time in which its bursts arrived.
+
     Over a link or CPUs that guests share it is of all frames together: each guest had more while it had them alone.
     """
     if point.is_shared:
@@ -132,12 +134,19 @@ def forwarded_rate(point: Point) -> float | None:
     for counts in point.sink.per_source:
         if counts.forwarded_frames == 0:
             continue
-        first, last = counts.first_received_monotonic_ns, counts.last_received_monotonic_ns
-        if counts.forwarded_frames == 1 or first is None or last is None or last <= first:
+        times = 1 if point.in_turn is None else point.in_turn.bursts
+        took_ns = _arrived_ns(counts) if counts.bursts_ns is None else counts.bursts_ns
+        if counts.forwarded_frames <= times or not took_ns:
             return None
-        arrived = (counts.forwarded_frames - 1) * 1e9 / (last - first)
+        arrived = (counts.forwarded_frames - times) * 1e9 / took_ns
         total += min(arrived, counts.forwarded_frames * 1e9 / point.duration_ns)
     return total
+
+
+def _arrived_ns(counts: SinkCounts) -> int:
+    """From the first arrival to the last; 0 where they are not known."""
+    first, last = counts.first_received_monotonic_ns, counts.last_received_monotonic_ns
+    return 0 if first is None or last is None else max(0, last - first)
 
 
 def joint_ns(point: Point) -> int:
@@ -152,10 +161,14 @@ def joint_ns(point: Point) -> int:
 def offered_rate(point: Point) -> float | None:
     """Frames/s that left the generator, summed over sources: `(offered - 1) / (last sent - first sent)`.
 
-    None if a source offered fewer than two frames or took no time.
+    Of a source that took turns, what it offered over the time of its bursts. None if a source offered fewer than two
+    frames or took no time.
     """
     total = 0.0
     for source in point.sources:
+        if source.bursts_ns:
+            total += source.offered_frames * 1e9 / source.bursts_ns
+            continue
         first, last = source.first_sent_monotonic_ns, source.last_sent_monotonic_ns
         if source.offered_frames < 2 or first is None or last is None or last <= first:
             return None

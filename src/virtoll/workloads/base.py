@@ -283,6 +283,19 @@ class Workload(ABC, Generic[P_co]):
         del bench, first
         return None
 
+    def has_turns(self) -> bool:
+        """Whether guests may take turns in later rounds, as far as the parameters say."""
+        return False
+
+    def takes_turns(self, bench: Bench, first: Measurement) -> bool:
+        """Whether a later round of this guest may measure it in turn with others, after ``first`` in it."""
+        del bench, first
+        return False
+
+    def measure_in_turn(self, benches: Sequence[Bench]) -> list[Measurement]:
+        """What a later round measures of several guests that take turns, in their order."""
+        raise NotImplementedError
+
     def later_seconds(self, slowdown: float) -> float:
         """How long that takes, in seconds; ``slowdown`` as in ``estimate_seconds``."""
         return self.estimate_seconds(slowdown)

@@ -10,6 +10,7 @@ within a second, so that many short trials in turn tell more of a maximum than a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -23,6 +24,7 @@ from virtoll.runfolder.frame_shape import MOST_DESTINATIONS, FrameShape
 from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
 from virtoll.workloads.frame_cost import Meter
+from virtoll.workloads.in_turn import measure_in_turn, takes_turns
 from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.router import routing
 from virtoll.workloads.routing_table import routing_table, table_memory_bytes, table_seconds
@@ -154,6 +156,25 @@ class Forward(Workload[ForwardParameters]):
             return None
         best = max(first.points, key=source_rate).intended_rate_frames_per_second
         return self._measure(bench, lambda _, point: [point(best)], metered=False)
+
+    def has_turns(self) -> bool:
+        """From flat out through a guest without a table of its own."""
+        parameters = self.parameters
+        plain = parameters.sources == 1 and not parameters.routes and not parameters.both_directions
+        return plain and parameters.sweep == "from-flat-out"
+
+    def takes_turns(self, bench: Bench, first: Measurement) -> bool:
+        """Where flat out was the best of the first round."""
+        return self.has_turns() and bool(first.points) and takes_turns(bench, max(first.points or (), key=source_rate))
+
+    def measure_in_turn(self, benches: Sequence[Bench]) -> list[Measurement]:
+        """One point of each, flat out, in bursts in turn."""
+        parameters = self.parameters
+        with contextlib.ExitStack() as routed:
+            for bench in benches:
+                routed.enter_context(routing(bench, parameters))
+            streams = [stream_through(bench, parameters) for bench in benches]
+            return measure_in_turn(benches, streams, parameters, parameters.point_ns)
 
     def warm_up(self, bench: Bench) -> Measurement:
         """Its first point."""

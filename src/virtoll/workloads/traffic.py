@@ -17,7 +17,15 @@ from pydantic import Field
 
 from virtoll.agent.client import TrafficAgents
 from virtoll.agent.hand_over import HandOverReader, hand_over_around
-from virtoll.agent.operations.traffic import Destinations, MixPart, SinkEnd, Source, Traffic, TrafficRequest
+from virtoll.agent.operations.traffic import (
+    Bursts,
+    Destinations,
+    MixPart,
+    SinkEnd,
+    Source,
+    Traffic,
+    TrafficRequest,
+)
 from virtoll.experiment.model import Parameters
 from virtoll.experiment.topology import Testbed
 from virtoll.runfolder.frame_shape import FrameShape
@@ -170,18 +178,23 @@ def send(
     *,
     histograms: bool = False,
     metering: Metering | None = None,
+    bursts: Bursts | None = None,
 ) -> Point:
     """One point: the answer as it came, with what was intended.
 
-    On several hosts the answer is joined from its parts. Whatever fails, no sink is left open. Points of several runs
-    that one host measures take turns.
+    With ``bursts``, flat out, the lanes take turns. On several hosts the answer is joined from its parts. Whatever
+    fails, no sink is left open. Points of several runs that one host measures take turns.
     """
     request = stream.request(parameters, tag, duration_ns, rate)
     if histograms:
         request = request.replace(histograms=True)
     if metering is not None:
         request = request.replace(idle_of=metering.cpus, wake_ns=metering.wake_ns)
-    deadline_seconds = 60 + (2 * duration_ns + DRAIN_LIMIT_NS) / 1e9
+    longest_ns = duration_ns
+    if bursts is not None:
+        request = request.replace(bursts=bursts)
+        longest_ns = len(stream.lanes) * bursts.count * (bursts.burst_ns + bursts.pause_ns)
+    deadline_seconds = 60 + (2 * longest_ns + DRAIN_LIMIT_NS) / 1e9
     with turn(LONGEST_TURN_SECONDS), hand_over_around(stream.hand_overs) as around:
         if len(peer.agents) == 1:
             reply, clocks = peer.generator.ask(TrafficRequest.from_record(request), deadline_seconds), None

@@ -69,7 +69,10 @@ pub fn sources(request: &Traffic, plan: &TrialPlan, all: &Chosen<Vec<Sent>>) -> 
 pub fn sink(request: &Traffic, sink: &SinkResult, clock: Clock) -> Sink {
     let SinkResult { sources, received } = sink;
     let per_source = sources.iter().enumerate().map(|(number, one)| {
-        let all = arrived(Some(number), &one.arrivals, one.lost_frames, request.histograms);
+        let all = ArrivedSource {
+            bursts_ns: one.arrivals.bursts_ns.filter(|_| request.bursts.is_some()),
+            ..arrived(Some(number), &one.arrivals, one.lost_frames, request.histograms)
+        };
         match clock {
             Clock::One => all,
             Clock::Two => ArrivedSource {
@@ -148,6 +151,7 @@ pub fn sent(number: usize, source: &Sent, plan: &TrialPlan, histograms: bool) ->
         end_monotonic_ns: sent.end_monotonic_ns,
         first_sent_monotonic_ns: between.map(|between| between.0),
         last_sent_monotonic_ns: between.map(|between| between.1),
+        bursts_ns: plan.sources[number].bursts.map(|_| sent.bursts_ns),
         late_ns_max: sent.late_ns_max,
         batch_frames: sent.batch_frames,
         probe_frames: sent.probe_frames,
@@ -185,6 +189,7 @@ pub fn arrived(
         lost_frames,
         first_received_monotonic_ns: arrived.first_received_monotonic_ns,
         last_received_monotonic_ns: arrived.last_received_monotonic_ns,
+        bursts_ns: None,
         delay_ns: delays.map(|delays| distribution(delays, histogram())),
         packet_delay_variation_ns: delays.map(above_minimum),
         inter_packet_delay_variation_ns: variations.map(|all| distribution(all, None)),

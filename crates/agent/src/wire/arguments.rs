@@ -196,6 +196,7 @@ impl Arguments {
             batch_frames: self.batch,
             catch_up_ns: self.catch_up_ns,
             wake_ns: None,
+            bursts: None,
             idle_of: Vec::new(),
             delay_ns: None,
             histograms: false,

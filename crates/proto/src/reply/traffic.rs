@@ -62,6 +62,9 @@ pub struct SentSource {
     pub end_monotonic_ns: u64,
     pub first_sent_monotonic_ns: Option<u64>,
     pub last_sent_monotonic_ns: Option<u64>,
+    /// How long its bursts took; none where it took no turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bursts_ns: Option<u64>,
     pub late_ns_max: u64,
     pub batch_frames: u64,
     pub probe_frames: u64,
@@ -127,6 +130,9 @@ pub struct ArrivedSource {
     pub lost_frames: u64,
     pub first_received_monotonic_ns: Option<u64>,
     pub last_received_monotonic_ns: Option<u64>,
+    /// How long its bursts arrived; none where it took no turns, or the sink does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bursts_ns: Option<u64>,
     pub delay_ns: Option<Distribution>,
     pub packet_delay_variation_ns: Option<DelayVariation>,
     pub inter_packet_delay_variation_ns: Option<Distribution>,

@@ -42,6 +42,10 @@ pub struct Traffic {
     /// spin. A sender that sleeps leaves its core's idle time to what else runs there.
     #[serde(default)]
     pub wake_ns: Option<u64>,
+    /// The sources send flat out in turn, each for a burst, with live frames; null: all at once. `duration_ns` is then the
+    /// time of one source's bursts.
+    #[serde(default)]
+    pub bursts: Option<Bursts>,
     /// Processors whose idle time is read before the first frame and after the last, for `traffic` alone.
     #[serde(default)]
     pub idle_of: Vec<u32>,
@@ -102,6 +106,18 @@ pub struct MixPart {
     pub frame_size_bytes: u32,
     /// How often it comes, relative to the others.
     pub weight: u32,
+}
+
+/// How sources take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// How long each sends.
+    pub burst_ns: u64,
+    /// How long nobody sends after it.
+    pub pause_ns: u64,
+    /// How many bursts each source has.
+    pub count: u64,
 }
 
 /// A pcap file of the first frames that arrive.

@@ -8,13 +8,14 @@ use std::sync::atomic::{Ordering, fence};
 use bytemuck::{Pod, Zeroable};
 
 use super::TIME_EVERY_FRAMES;
+use crate::backend::MOST_SOURCES;
 use crate::bpf::{Object, Shared};
 use crate::frame::{Begun, Composer, MOST_SHAPES, MOST_SLOTS, Words};
 use crate::gaps::{self, GapSummary};
 use crate::histogram::{BUCKETS, Histogram};
 use crate::pacing::LATE_FROM_NS;
 use crate::schedule::Schedule;
-use crate::source::{SourceCounts, SourcePlan};
+use crate::source::{Bursts, SourceCounts, SourcePlan};
 
 pub(crate) const HEADER_WORDS: usize = 9;
 
@@ -29,8 +30,10 @@ pub(crate) struct Shape {
     ip_bytes: u32,
 }
 
+/// Bursts begin and end late where something else runs on their core.
+const LATEST_NS: u64 = 1_000_000_000;
 /// The most sources of one loop.
-pub(crate) const TOGETHER: usize = 4;
+pub(crate) const TOGETHER: usize = MOST_SOURCES;
 
 /// The whole of the program's data.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -38,6 +41,11 @@ pub(crate) const TOGETHER: usize = 4;
 pub(crate) struct Data {
     sources: u64,
     turn: u64,
+    burst_ns: u64,
+    pause_ns: u64,
+    bursts: u64,
+    begins_ns: u64,
+    began_ns: u64,
     source: [SourceData; TOGETHER],
 }
 
@@ -78,6 +86,7 @@ pub(crate) struct SourceData {
     idle_turns: u64,
     first_sent_ns: u64,
     last_sent_ns: u64,
+    bursts_ns: u64,
     gap_squares_low: u64,
     gap_squares_high: u64,
     gap_min_ns: u64,
@@ -124,6 +133,7 @@ const EMPTY: SourceData = SourceData {
     idle_turns: 0,
     first_sent_ns: 0,
     last_sent_ns: 0,
+    bursts_ns: 0,
     gap_squares_low: 0,
     gap_squares_high: 0,
     gap_min_ns: u64::MAX,
@@ -220,6 +230,22 @@ impl State {
         end_ns
     }
 
+    /// Sets the start of bursts in turn, once all sources have theirs; when they end at the latest.
+    pub(crate) fn set_bursts(&mut self, start_ns: u64, bursts: &Bursts) -> u64 {
+        let sources = self.sources as u64;
+        self.shared.set_field(offset_of!(Data, burst_ns), bursts.burst_ns);
+        self.shared.set_field(offset_of!(Data, pause_ns), bursts.pause_ns);
+        self.shared.set_field(offset_of!(Data, begins_ns), start_ns);
+        fence(Ordering::Release);
+        self.shared.set_field(offset_of!(Data, bursts), bursts.count * sources);
+        start_ns + bursts.of_all_ns(sources) + LATEST_NS
+    }
+
+    /// How many bursts were not sent to their end.
+    pub(crate) fn bursts_left(&self) -> u64 {
+        self.shared.field(offset_of!(Data, bursts))
+    }
+
     /// Lets the program send at once, with a send time for each of `frames`.
     pub(crate) fn set_once(&mut self, frames: u64) {
         self.shared.set_field(at!(0, limit_frames), frames);
@@ -232,8 +258,11 @@ impl State {
         self.shared.field(at!(0, idle_turns)) > 0
     }
 
-    /// Whether all frames of all sources left or were given up.
-    pub(crate) fn is_done(&self) -> bool {
+    /// Whether all frames of all sources left or were given up, or all bursts are over.
+    pub(crate) fn is_done(&self, in_bursts: bool) -> bool {
+        if in_bursts {
+            return self.bursts_left() == 0;
+        }
         (0..self.sources).all(|source| {
             self.shared.field(at!(source, sequence)) >= self.shared.field(at!(source, limit_frames))
         })
@@ -255,6 +284,7 @@ impl State {
             skipped_frames: data.skipped_frames,
             late_frames: data.late_frames,
             late_ns_max: data.late_max_ns,
+            bursts_ns: data.bursts_ns,
             sent_between_ns: (redirected > 0).then_some((data.first_sent_ns, data.last_sent_ns)),
             gaps: gaps_of(&data),
             ..SourceCounts::default()

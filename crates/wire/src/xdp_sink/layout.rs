@@ -47,6 +47,8 @@ pub(crate) struct Arrivals {
     next_sequence: u64,
     first_ns: u64,
     last_ns: u64,
+    burst_first_ns: u64,
+    bursts_ns: u64,
     delay_count: u64,
     pub(crate) delay_min_ns: u64,
     pub(crate) delay_max_ns: u64,
@@ -124,6 +126,9 @@ impl Arrivals {
             sum.first_received_monotonic_ns.map_or(self.first_ns, |ns| ns.min(self.first_ns));
         sum.first_received_monotonic_ns = Some(first);
         sum.last_received_monotonic_ns = sum.last_received_monotonic_ns.max(Some(self.last_ns));
+        // Of a source whose frames come on several queues at once, the longest.
+        let bursts_ns = self.bursts_ns + (self.last_ns - self.burst_first_ns);
+        sum.bursts_ns = sum.bursts_ns.max(Some(bursts_ns));
     }
 }
 

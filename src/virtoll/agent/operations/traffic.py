@@ -22,6 +22,14 @@ class Capture(Message):
     frames: int
 
 
+class Bursts(Message):
+    """Sources that send flat out in turn, each ``count`` times for a burst; nobody sends for a pause after each."""
+
+    burst_ns: int
+    pause_ns: int
+    count: int
+
+
 class Destinations(Message):
     """Addresses that are spread over a table of routes."""
 
@@ -80,6 +88,7 @@ class Traffic(Message):
     batch_frames: int | None = None
     catch_up_ns: int | None = None
     wake_ns: int | None = None
+    bursts: Bursts | None = None
     idle_of: tuple[int, ...] = ()
     delay_ns: int | None = None
     histograms: bool = False
