@@ -149,10 +149,12 @@ def test_who_is_not_ready_in_time(played: Played) -> None:
     assert played.heard == []
 
 
-@pytest.mark.parametrize(("theirs", "words"), [(5, "5"), (None, "None"), ("4", "4")])
+@pytest.mark.parametrize(
+    ("theirs", "words"), [(PROTOCOL + 1, f"{PROTOCOL + 1}"), (None, "None"), (f"{PROTOCOL}", f"{PROTOCOL}")]
+)
 def test_another_protocol_is_refused(played: Played, theirs: object, words: str) -> None:
     played.say(line({"event": "ready", "protocol": theirs}))
-    with refused("it", f"protocol {words}", 4, Command(REBUILD), error=ProtocolError):
+    with refused("it", f"protocol {words}", PROTOCOL, Command(REBUILD), error=ProtocolError):
         session().wait_ready(1.0)
 
 
