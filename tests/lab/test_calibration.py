@@ -84,8 +84,9 @@ def frames_are_metered(data: RunData) -> None:
     """Two points of each trial, at which every CPU of the run was read, and three pairs of each calibration."""
     pinned = data.manifest.pinning or {}
     cpus = {*pinned["guest_cpus"], pinned["generator_cpu"]}
-    trials = [trial for trial in data.trials if trial.status == "ok"]
-    for points, pairs in [(one.cpu_points, 1) for one in trials] + [(one.cpu_points, 3) for one in data.calibrations]:
+    trials = [(trial.cpu_points, 1) for trial in data.trials if trial.status == "ok"]
+    calibrations = [(record.cpu_points, 3) for record in data.calibrations if record.status == "ok"]
+    for points, pairs in trials + calibrations:
         assert points is not None
         assert len(points) == 2 * pairs
         for point in points:
@@ -126,7 +127,8 @@ def test_both_ends_are_calibrated_and_every_loss_is_booked(place: Playground) ->
     forwards_where_it_should(data, place)
     frames_are_metered(data)
     analysis = analyse(data)
-    assert all(headroom.ceiling is not None for headroom in analysis.headrooms.values())
+    if all(record.status == "ok" for record in records):
+        assert all(headroom.ceiling is not None for headroom in analysis.headrooms.values())
     for platform in PLATFORMS:
         points = in_order(folder, platform)
         assert points

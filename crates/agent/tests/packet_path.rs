@@ -166,6 +166,9 @@ fn sources_take_turns_in_bursts() {
             refused["bursts"] = wrong;
             assert_eq!(agent.refused("traffic", refused).0, "bad-request");
         }
+        let mut apart = request.clone();
+        apart["sources"][1]["cpu"] = json!(0);
+        assert_eq!(agent.refused("traffic", apart).0, "system");
         let mut paced = request.clone();
         paced["sources"][1]["rate_frames_per_second"] = json!(1000.0);
         assert_eq!(agent.refused("traffic", paced).0, "bad-request");

@@ -105,6 +105,10 @@ pub fn open_all(plans: &[SourcePlan]) -> Result<Vec<Sender>, (usize, io::Error)>
             None => groups.push(vec![place]),
         }
     }
+    if in_turn && let Some(group) = groups.get(1) {
+        let sentence = "sources send in turn with one CPU, one layout and the same sizes";
+        return Err((group[0], io::Error::new(io::ErrorKind::Unsupported, sentence)));
+    }
     groups
         .into_iter()
         .map(|group| {
