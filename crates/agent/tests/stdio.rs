@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use common::{Agent, BINARY, LONG_NS, wait};
 use serde_json::{Value, json};
+use virtoll_proto::PROTOCOL;
 
 fn bytes(value: &Value) -> Vec<u8> {
     STANDARD.decode(value.as_str().unwrap()).unwrap()
@@ -20,9 +21,9 @@ fn exec(agent: &mut Agent, script: &str) -> Value {
 fn it_says_what_it_is() {
     let mut agent = Agent::start("host");
     assert_eq!(agent.ready["event"], "ready");
-    assert_eq!(agent.ready["protocol"], 4);
+    assert_eq!(agent.ready["protocol"], PROTOCOL);
     assert_eq!(agent.ready["build"].as_str().unwrap().len(), 12);
-    let hello = agent.call("hello", json!({"protocol": 4}));
+    let hello = agent.call("hello", json!({"protocol": PROTOCOL}));
     for field in ["protocol", "version", "build", "role", "pid"] {
         assert_eq!(hello[field], agent.ready[field]);
     }
@@ -38,9 +39,11 @@ fn it_says_what_it_is() {
 #[test]
 fn another_version_is_one_clear_sentence() {
     let mut agent = Agent::start("guest");
-    let (kind, message) = agent.refused("hello", json!({"protocol": 9}));
+    let (kind, message) = agent.refused("hello", json!({"protocol": PROTOCOL + 1}));
     assert_eq!(kind, "protocol-mismatch");
-    assert!(message.contains("protocol 9") && message.contains("protocol 4"), "{message}");
+    for number in [PROTOCOL, PROTOCOL + 1] {
+        assert!(message.contains(&format!("protocol {number}")), "{message}");
+    }
     assert!(message.contains("make agent"), "{message}");
 }
 
