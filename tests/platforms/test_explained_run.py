@@ -75,7 +75,8 @@ def test_a_block_with_every_kind_of_guest_is_ok(every_kind: Path) -> None:
         asked = [point.intended_rate_frames_per_second for point in trial.points or ()]
         assert not asked or asked[0] is None
         on_grid = {2000.0 * 64**step for step in range(24)}
-        assert set(asked[1:-2]) <= on_grid, "at last one between two of them, and one below the maximum"
+        off_grid = set(asked[1:]) - on_grid
+        assert len(off_grid) <= 1 + 4, "one between two of them, and at most four below the maximum"
         assert len(asked) == len(set(asked)) != 1, "flat out, and at least the one below the maximum"
     boots = folder.boots()
     assert {boot.status for boot in boots} == {"ok"}
