@@ -93,6 +93,8 @@ def assert_measured(folder: RunFolder, platforms: tuple[str, ...], sources: int)
     }
     assert [(one.platform, one.status, one.reason) for one in trials if not right_or_disturbed(one)] == []
     for trial in trials:
+        if trial.status == "failed":
+            continue  # what the guest beside it forwards at most could not be measured
         if trial.workload != "forward":
             assert trial.clock is not None
             assert trial.clock.method == "icmp"
@@ -156,7 +158,9 @@ def assert_forwarded_beside(folder: RunFolder, loaded: set[tuple[str, str]]) -> 
     trials = folder.latest_trials()
     assert [(one.platform, one.status, one.reason) for one in trials if not right_or_disturbed(one)] == []
     beside = [(one, other, other.traffic) for one in trials for other in one.neighbours if other.traffic is not None]
-    assert {(one.platform, one.condition.load) for one, _, _ in beside if one.condition is not None} == loaded
+    starved = {(one.platform, one.condition.load) for one in trials if one.condition and one.status == "failed"}
+    found = {(one.platform, one.condition.load) for one, _, _ in beside if one.condition is not None}
+    assert found <= loaded <= found | starved
     boots, maxima = {one.boot: one for one in folder.boots()}, {one.boot: one for one in folder.maxima()}
     for trial, other, traffic in beside:
         asked = boots[other.boot].requested
@@ -182,8 +186,10 @@ def assert_loaded_apart(folder: RunFolder) -> None:
         if one.workload == "superpi" and one.condition is not None and one.condition.affinity == "apart"
     }
     assert set(found) == {"network-flood", "light"}
-    ((flooded,), (loaded,)) = found["network-flood"].neighbours, found["light"].neighbours
-    assert flooded.boot == loaded.boot
+    (loaded,) = found["light"].neighbours
+    if found["network-flood"].status != "failed":  # else its maximum could not be measured
+        (flooded,) = found["network-flood"].neighbours
+        assert flooded.boot == loaded.boot
     boots, cpus = {one.boot: one.requested for one in folder.boots()}, sorted(os.sched_getaffinity(0))
     asked = [boots[boot] for boot in (found["light"].boot, loaded.boot) if boot is not None]
     assert [one.cpus for one in asked if one is not None] == [(cpus[0],), (cpus[1],)]
