@@ -22,7 +22,6 @@ from tests.support.specifications import complaints
 from tests.support.synthetic_run import Truth, write
 from tests.support.terminal import answer_text
 
-from virtoll.claims import then_and_now
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, words
@@ -165,7 +164,7 @@ def test_a_long_reason_is_short_in_the_answer_and_whole_below(tmp_path: Path) ->
 def test_the_same_run_gives_the_same_bytes(reports: Reports, tmp_path: Path) -> None:
     one = reports("whole")
     two = build_report(one.path.parents[1], tmp_path / "two")
-    source = ReportInput(one.analysis, one.ledger, then_and_now(one.analysis))
+    source = ReportInput(one.analysis, one.ledger)
     specs = figures_of(source)
     drawn = sum(spec.why_not(one.analysis) is None for spec in specs.values())
     files = sorted(path.relative_to(two.path.parent) for path in two.path.parent.rglob("*") if path.is_file())
@@ -306,10 +305,17 @@ def test_the_papers_shares_stand_beside_and_all_claims(reports: Reports) -> None
     assert len(claims) == 46
     for claim in claims:
         assert " ".join(claim["says"].split()) in page.text_at("claims")
-    other = read_page(reports("whole").path)
-    other_tables = list(other.part("then-and-now").iter("table"))  # it forwarded, whatever the experiment names
-    assert len(other_tables) < len(list(section.iter("table"))), "all numbers of the paper are on its study's page"
-    assert "then-and-now" not in read_page(reports("nothing run").path).ids
+
+
+@pytest.mark.parametrize("kind", ["whole", "nothing run"])
+def test_a_run_whose_experiment_names_no_study_says_nothing_of_papers(reports: Reports, kind: str) -> None:
+    """It forwarded as the papers did, and nobody asked."""
+    built = reports(kind)
+    page = read_page(built.path)
+    assert not {"then-and-now", "claims"} & page.ids
+    assert built.ledger == ()
+    assert not [table.name for table in built.path.parent.glob("tables/*") if "claims" in table.name]
+    assert not (built.path.parent / "tables" / "then_and_now.csv").exists()
 
 
 def test_each_reading_of_the_host_is_marked_by_its_level() -> None:

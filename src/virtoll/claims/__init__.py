@@ -10,7 +10,7 @@ from virtoll.claims.file import load_claims, parse_claims, published_claims
 from virtoll.claims.judge import Finding, Judged, JudgedTest, Outcome, judge_claims
 from virtoll.claims.model import Claim
 from virtoll.claims.names import Names
-from virtoll.claims.then_and_now import NO_PAPER, ThenAndNow, then_and_now
+from virtoll.claims.then_and_now import NO_PAPER, ThenAndNow, study_of, then_and_now
 
 __all__ = [
     "NO_PAPER",
@@ -25,5 +25,6 @@ __all__ = [
     "load_claims",
     "parse_claims",
     "published_claims",
+    "study_of",
     "then_and_now",
 ]

@@ -73,13 +73,18 @@ class ThenAndNow:
 NO_PAPER = ThenAndNow()
 
 
+def study_of(analysis: Analysis) -> Study | None:
+    """The study that the run's experiment names; None if it names none."""
+    named = analysis.data.manifest.experiment.get("study")
+    return load_study(named) if named in study_names() else None
+
+
 def then_and_now(analysis: Analysis, ratios: Ratios | None = None) -> ThenAndNow:
     """All published numbers of which the run measured the same, in the order of `reference/rows.yaml`.
 
     `ratios`: the run's, where they are there already.
     """
-    named = analysis.data.manifest.experiment.get("study")
-    study = load_study(named) if named in study_names() else None
+    study = study_of(analysis)
     asking = _Asking(analysis, ratios or Ratios(analysis))
     rows: list[PublishedAnswer] = []
     untold: dict[str, int] = {}

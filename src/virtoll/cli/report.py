@@ -127,7 +127,9 @@ def write_report(
         say_in_columns(line)
     for line in ["", *advice_lines(built.advice), ""] if built.advice is not None else ():
         say_in_columns(line)
-    for line in (*consolidation_lines(analysis), f"claims: {counts_line(built.ledger)} 'virtoll claims' has them"):
+    for line in consolidation_lines(analysis):
         say_in_columns(line)
+    if built.ledger:
+        say_in_columns(f"claims: {counts_line(built.ledger)} 'virtoll claims' has them")
     say_page("report: ", built.path)
     return built

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from virtoll.advise.gate import Threshold, judge_gate
-from virtoll.claims import Claim, Judged, judge_claims, published_claims, then_and_now
+from virtoll.claims import Claim, Judged, judge_claims, published_claims, study_of, then_and_now
 from virtoll.errors import RunFolderError, StorageError, UsageError
 from virtoll.report import words
 from virtoll.report.advice import AdviceView, Adviser
@@ -179,13 +179,13 @@ def foreseen_by(run_directory: Path, blocks: int, looks: Looks | None) -> Forese
 
 
 def ledger_of(analysis: Analysis, claims: Sequence[Claim] = (), ratios: Ratios | None = None) -> tuple[Judged, ...]:
-    """What a run says about claims of a user's own, and then about those of the four studies.
+    """What a run says about claims of a user's own, and then about those of the studies if its experiment names one.
 
     `ratios`: the run's, where they are there already.
     UsageError where two claims have one identifier, or where a value's unit is not what was read.
     """
-    every = (*claims, *published_claims())
-    ids = Counter(claim.id for claim in every)
+    every = (*claims, *(published_claims() if study_of(analysis) is not None else ()))
+    ids = Counter(claim.id for claim in (*claims, *published_claims()))
     for name, count in ids.items():
         if count > 1:
             raise UsageError(f"claim {name} is there twice; give one of yours another id than the published ones have")
@@ -203,8 +203,9 @@ def build_report(
 ) -> ReportResult:
     """Make the page, `figures/`, `tables/` and the methods in `output` (default: the run folder's `report/`), anew.
 
-    `claims`: of a user's own, beside the published ones. `renewed_seconds`: how often a browser is to read the page
-    again, while the run goes on; None: not at all. `adviser`: who knows the user's needs; None: there are none.
+    `claims`: of a user's own; those of the studies are judged if the experiment names a study. `renewed_seconds`: how
+    often a browser is to read the page again, while the run goes on; None: not at all. `adviser`: who knows the user's
+    needs; None: there are none.
     `thresholds`: by which the run is judged, if there are any. Raises RunFolderError (the run cannot be read, or its
     folder is not plain), DrawingError (a figure is not drawn) and StorageError (the report cannot be written); the old
     report is then as it was.
@@ -248,7 +249,8 @@ def _built(
     figures = figures_of(source)
     drawings = _drawings(drawer, analysis, figures)
     ratios = Ratios(analysis)
-    source = replace(source, then_and_now=then_and_now(analysis, ratios))
+    if study_of(analysis) is not None:
+        source = replace(source, then_and_now=then_and_now(analysis, ratios))
     of_papers = {name: figure for name, figure in figures_of(source).items() if name not in figures}
     drawings |= _drawings(drawer, analysis, of_papers)
     advice = adviser(analysis) if adviser is not None else None
