@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.facts import Fact, assert_facts, refused
+from tests.support.facts import Fact, assert_facts, missing_facts, refused
 from tests.support.made_up_run import Made, made_up_run
 
 from virtoll.claims import Judged, Outcome, judge_claims, parse_claims
@@ -17,7 +17,7 @@ from virtoll.errors import UsageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.scale import ScalePoint
-from virtoll.stats.analysis import Analysis, analyse
+from virtoll.stats.analysis import Analysis, RunData, analyse
 
 BASE: dict[str, dict[str, Any]] = {"native": {}, "native-again": {}}
 SMALL = {"frame_size_bytes": 64}
@@ -34,11 +34,16 @@ def judged(analysis: Analysis, test: str, *more: str) -> Judged:
     return found
 
 
-def builds(times: dict[str, float], **given: Any) -> Analysis:
+def builds_of(times: dict[str, float], **given: Any) -> RunData:
     """A kernel build of so many seconds on each platform."""
     platforms = BASE | {label: {} for label in times}
     measured = [Made(label, "kernel-compile", {}, value=seconds * 1e9, **given) for label, seconds in times.items()]
-    return analyse(made_up_run(platforms, measured))
+    return made_up_run(platforms, measured)
+
+
+def builds(times: dict[str, float], **given: Any) -> Analysis:
+    """What is known of such builds."""
+    return analyse(builds_of(times, **given))
 
 
 AS_FAST = "{says: builds as fast, workload: kernel-compile, against: baseline, share: {at_least: 0.9}}"
@@ -72,7 +77,42 @@ def test_one_platform_refutes_a_test_of_all_and_supports_one_of_any() -> None:
     assert judged(analysis, AS_FAST).outcome is Outcome.REFUTED
     assert judged(analysis, AS_FAST.replace("says:", "holds_for: any, says:")).outcome is Outcome.SUPPORTED
     slow = builds({"native": 10.0, "uml": 40.0})
-    assert judged(slow, AS_FAST.replace("says:", "holds_for: any, says:")).outcome is Outcome.REFUTED
+    any_is = AS_FAST.replace("says:", "holds_for: any, says:")
+    assert judged(slow, any_is).outcome is Outcome.NOT_SEEN, "another platform may be one"
+    assert judged(slow, any_is, AS_FAST).outcome is Outcome.REFUTED, "by its other part"
+
+
+@pytest.mark.parametrize("load", [0.1, 3.0])
+def test_an_unfit_host_decides_nothing(load: float) -> None:
+    """Models do not use the host, whatever it does."""
+    data = builds_of({"native": 10.0, "runc": 10.0, "uml": 40.0})
+    data = replace(data, fitness=tuple(record.replace(load_1m=2 * load) for record in data.fitness))
+    unfit = load > 1
+    for test, outcome in ((AS_FAST, Outcome.REFUTED), (AS_FAST.replace("0.9", "0.1"), Outcome.SUPPORTED)):
+        found = judged(analyse(data), test)
+        assert found.outcome is (Outcome.NOT_DECIDED if unfit else outcome)
+        assert (not missing_facts(found.tests[0].missing, "unfit")) == unfit
+    platforms = tuple(entry.replace(family="model") for entry in data.manifest.platforms)
+    simulated = replace(data, manifest=data.manifest.replace(platforms=platforms))
+    assert judged(analyse(simulated), AS_FAST).outcome is Outcome.REFUTED
+
+
+@pytest.mark.parametrize(("itself", "outcome"), [(10.2, Outcome.REFUTED), (12.0, Outcome.NOT_DECIDED)])
+def test_a_host_that_differs_from_itself_decides_nothing_so_small(itself: float, outcome: Outcome) -> None:
+    """A tenth less than native is asked for; a factor of four may be told all the same."""
+    analysis = builds({"native": 10.0, "native-again": itself, "uml": 40.0})
+    found = judged(analysis, AS_FAST)
+    assert found.outcome is outcome
+    if outcome is Outcome.NOT_DECIDED:
+        assert_facts(found.tests[0].missing, "of itself", "compiling Linux")
+    assert judged(analysis, AS_FAST.replace("0.9", "0.3")).outcome is Outcome.REFUTED
+
+
+@pytest.mark.parametrize(("itself", "outcome"), [(10.2, Outcome.SUPPORTED), (12.0, Outcome.NOT_DECIDED)])
+def test_a_direction_is_told_if_a_platform_differs_by_more_than_the_host(itself: float, outcome: Outcome) -> None:
+    slower = AS_FAST.replace("share: {at_least: 0.9}", "share: {at_most: 1}")
+    assert judged(builds({"native": 10.0, "native-again": itself, "runc": 11.0}), slower).outcome is outcome
+    assert judged(builds({"native": 10.0, "native-again": itself, "uml": 40.0}), slower).outcome is Outcome.SUPPORTED
 
 
 def test_one_block_has_no_interval_and_a_missing_workload_no_finding() -> None:

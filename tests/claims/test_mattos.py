@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 from tests.support import claims_mattos
-from tests.support.claim_tables import NONE, ClaimCase
+from tests.support.claim_tables import NONE, ClaimCase, possible_outcomes
 from tests.support.claims_mattos import PLATFORMS
 from tests.support.facts import assert_facts
 
-from virtoll.claims import Finding, Judged, JudgedTest, Outcome, judge_claims, published_claims
+from virtoll.claims import Finding, Judged, JudgedTest, judge_claims, published_claims
 from virtoll.stats.analysis import analyse
 
 CLAIMS = {one.id: one for one in published_claims() if one.paper == "mattos2012"}
@@ -86,5 +86,5 @@ def test_intervals_hold_what_was_put_in() -> None:
 
 def test_each_claim_has_each_outcome() -> None:
     assert {(one.claim, one.outcome) for one in CASES.values()} == {
-        (claim, outcome) for claim in CLAIMS for outcome in Outcome
+        (name, outcome) for name, claim in CLAIMS.items() for outcome in possible_outcomes(claim)
     }

@@ -22,6 +22,7 @@ from tests.support.specifications import complaints
 from tests.support.synthetic_run import Truth, write
 from tests.support.terminal import answer_text
 
+from virtoll.claims import then_and_now
 from virtoll.errors import RunFolderError, StorageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.report import ReportResult, build_report, words
@@ -312,7 +313,7 @@ def test_a_run_whose_experiment_names_no_study_says_nothing_of_papers(reports: R
     """It forwarded as the papers did, and nobody asked."""
     built = reports(kind)
     page = read_page(built.path)
-    assert not {"then-and-now", "claims"} & page.ids
+    assert not {"then-and-now", "claims"}.intersection(page.ids)
     assert built.ledger == ()
     assert not [table.name for table in built.path.parent.glob("tables/*") if "claims" in table.name]
     assert not (built.path.parent / "tables" / "then_and_now.csv").exists()

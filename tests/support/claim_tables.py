@@ -25,16 +25,24 @@ from typing import Any
 
 from tests.support.made_up_run import Made, made_up_run
 
-from virtoll.claims import Outcome
+from virtoll.claims import Claim, Outcome
 from virtoll.stats.analysis import RunData
 from virtoll.workloads import WORKLOADS
 
-YES, NO, OPEN, NONE = Outcome
+YES, NO, UNSEEN, OPEN, NONE = Outcome
 NESTED = {"host": "nested kvm", "caveat": "nested: functional only"}
-_OUTCOMES = {"yes": YES, "no": NO, "unsure": OPEN, "nothing": NONE}
-_ROW = re.compile(r"(yes|no|unsure|nothing)\b(?:\((.*?)\))?([^:]*): (.*)", re.DOTALL)
+_OUTCOMES = {"yes": YES, "no": NO, "unseen": UNSEEN, "unsure": OPEN, "nothing": NONE}
+_ROW = re.compile(r"(yes|no|unseen|unsure|nothing)\b(?:\((.*?)\))?([^:]*): (.*)", re.DOTALL)
 _FIELDS = {one.name for one in fields(Made)}
 Values = Mapping[str, float]
+
+
+def possible_outcomes(claim: Claim) -> set[Outcome]:
+    """All that a run may say of a claim: what is said to exist is not refuted."""
+    exists = all(test.holds_for == "any" for test in claim.tests)
+    return {YES, UNSEEN if exists else NO, OPEN, NONE}
+
+
 _Measured = dict[str, dict[str, dict[str, float]]]  # by word, platform and key
 
 

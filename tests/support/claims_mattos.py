@@ -84,9 +84,9 @@ CASES = cases(
 M01
 yes one is enough: clocks native 0 runc 0 qemu-tcg 0.02 | finds runc=0 qemu-tcg=0.02
 yes slow: clocks native 0 qemu-tcg -0.02 | finds qemu-tcg=0.02
-no: clocks native 0 runc 0 xen 0.001 | finds runc=0 xen=0.001
-no native is none: clocks native 0.03 runc 0 | finds runc=0
-no nested: clocks native 0 runc 0 xen-nested 0.05 | finds runc=0 xen-nested=0.05
+unseen: clocks native 0 runc 0 xen 0.001 | finds runc=0 xen=0.001
+unseen native is none: clocks native 0.03 runc 0 | finds runc=0
+unseen nested: clocks native 0 runc 0 xen-nested 0.05 | finds runc=0 xen-nested=0.05
 unsure at the bound: clocks native 0 runc 0 uml 0.01 | finds runc=0 uml=0.01
 unsure one length of job has no slope: superpi spread=0 clock_error=0.02 native 100 runc 100 | finds runc=
 nothing no job has marks: frames native 750 xen 150

@@ -40,7 +40,7 @@ class Joined:
 
     @property
     def decided(self) -> bool:
-        """Whether it is supported or refuted."""
+        """Whether it is supported or refuted: that something was not seen decides nothing."""
         return self.outcome in (Outcome.SUPPORTED, Outcome.REFUTED)
 
     @property
@@ -67,8 +67,8 @@ def join_ledgers(ledgers: Sequence[Ledger]) -> tuple[Joined, ...]:
 
 
 def joined_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """Refuted where any is; else supported where any is; else not decided where any is."""
-    for outcome in (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED):
+    """Refuted where any is; else supported where any is; else not decided where any is; else not seen."""
+    for outcome in (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_SEEN):
         if outcome in outcomes:
             return outcome
     return Outcome.NOT_MEASURED

@@ -2,7 +2,9 @@
 
 A claim on several platforms is an intersection-union test: each single 95 % interval must lie where the claim says
 (Berger 1982). One that does not meet it refutes the claim. Of many intervals one misses by chance, so these are
-simultaneous (Bonferroni). Main types: `Finding` (one ratio and its outcome), `Judged` (one claim).
+simultaneous (Bonferroni). Platforms that do not show something do not refute that it exists. A run decides nothing if
+its host is unfit, or differs from itself by as much as the claim is about.
+Main types: `Finding` (one ratio and its outcome), `Judged` (one claim).
 """
 
 from __future__ import annotations
@@ -15,9 +17,13 @@ from enum import StrEnum
 from virtoll.claims.model import Claim, Test
 from virtoll.errors import UsageError
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.clocks import ClockError
 from virtoll.stats.compared import Range
+from virtoll.stats.fitness import FitnessLevel
 from virtoll.stats.ratios import Ratio, Ratios
 from virtoll.stats.readings import SHARE
+from virtoll.stats.sides import Sides
+from virtoll.stats.summaries import known
 
 _SCALES: Mapping[str, Mapping[str, float]] = {
     SHARE: {"%": 0.01, "ppm": 1e-6, SHARE: 1.0},
@@ -30,8 +36,12 @@ class Outcome(StrEnum):
 
     SUPPORTED = "supported"
     REFUTED = "refuted"
+    NOT_SEEN = "not seen here"
     NOT_DECIDED = "not decided"
     NOT_MEASURED = "not measured"
+
+
+_DECIDED = frozenset({Outcome.SUPPORTED, Outcome.REFUTED, Outcome.NOT_SEEN})
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class Finding(Ratio):
 
 @dataclass(frozen=True)
 class JudgedTest:
-    """What a run says about one test; `missing`: what it lacks, where something of it was not measured."""
+    """What a run says about one test; `missing`: what of the run keeps it from an outcome, or from more of one."""
 
     test: Test
     outcome: Outcome
@@ -66,10 +76,10 @@ def judge_claims(analysis: Analysis, claims: Sequence[Claim], ratios: Ratios | N
     `UsageError` where a value's unit is not what was read.
     """
     ratios = ratios or Ratios(analysis)
-    return tuple(_judged(claim, ratios) for claim in claims)
+    return tuple(_judged(claim, ratios, analysis) for claim in claims)
 
 
-def _judged(claim: Claim, ratios: Ratios) -> Judged:
+def _judged(claim: Claim, ratios: Ratios, analysis: Analysis) -> Judged:
     every = [ratios.sides(test) for test in claim.tests]
     # As many ratios as can refute the claim: its intervals are simultaneous over these.
     family = sum(
@@ -88,6 +98,9 @@ def _judged(claim: Claim, ratios: Ratios) -> Judged:
         missing = ratios.missing(test, sides, any_platform=test.holds_for == "any")
         if missing and judged.outcome is Outcome.SUPPORTED:
             judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=missing)
+        doubt = _doubt(analysis, test, sides, judged.findings) if judged.outcome in _DECIDED else ""
+        if doubt:
+            judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=doubt)
         tests.append(judged)
     return Judged(claim, outcome_of_tests([test.outcome for test in tests]), tuple(tests))
 
@@ -123,15 +136,53 @@ def _judged_test(test: Test, findings: Sequence[Finding]) -> JudgedTest:
     if not deciding:
         reason = "it was measured only where numbers are no results"
         return JudgedTest(test, Outcome.NOT_MEASURED, tuple(findings), reason)
-    decisive, other = Outcome.REFUTED, Outcome.SUPPORTED
+    decisive, other, all_other = Outcome.REFUTED, Outcome.SUPPORTED, Outcome.SUPPORTED
     if test.holds_for == "any":
-        decisive, other = other, decisive
+        decisive, other, all_other = Outcome.SUPPORTED, Outcome.REFUTED, Outcome.NOT_SEEN
     outcome = Outcome.NOT_DECIDED
     if decisive in deciding:
         outcome = decisive
     elif deciding == {other}:
-        outcome = other
+        outcome = all_other
     return JudgedTest(test, outcome, tuple(findings))
+
+
+def _doubt(
+    analysis: Analysis, test: Test, sides: Sequence[Sides] | Sequence[ClockError], findings: Sequence[Finding]
+) -> str:
+    """Why a run decides nothing about a test: its host was unfit, or differs from itself by as much; empty if it may.
+
+    As much as a share that is asked for differs from 1. A test of a direction asks for none: then as much as the
+    findings do.
+    """
+    is_simulated = all(platform.family == "model" for platform in analysis.data.manifest.platforms)
+    if analysis.fitness.level is FitnessLevel.UNFIT and not is_simulated:
+        return "the host was unfit, and an unfit host decides no claim"
+    least = _least_distance(_shares_asked(test))
+    if least is None:
+        return ""
+    if least == 0:
+        least = _least_distance([finding.estimate or 0 for finding in findings if not finding.functional]) or math.inf
+    tasks = {cell.task for side in sides if not isinstance(side, ClockError) for cell in side if cell is not None}
+    for comparison in analysis.control:
+        itself = comparison.share
+        if comparison.task in tasks and itself and abs(math.log(itself)) >= least:
+            return (
+                f"the host reached {itself:.3g} of itself in {comparison.task.label}: it differs by as much as is asked"
+            )
+    return ""
+
+
+def _least_distance(shares: Sequence[float]) -> float | None:
+    """How far the nearest of some shares is from 1, as a logarithm; None of none above 0."""
+    return min((abs(math.log(share)) for share in shares if share > 0), default=None)
+
+
+def _shares_asked(test: Test) -> list[float]:
+    """The ends of a share of performance that a test asks for; none of a value."""
+    if test.value is not None:
+        return []
+    return known((test.asked.at_least, test.asked.at_most))
 
 
 def outcome_of_tests(outcomes: Sequence[Outcome]) -> Outcome:

@@ -342,7 +342,7 @@ SHARED: Final[Mapping[str, tuple[str, str]]] = {
     "paper": (_TEXT, "the study"),
     "source": (_TEXT, "where in it"),
     "says": (_TEXT, "the statement"),
-    "outcome": (_TEXT, "supported, refuted, not decided or not measured"),
+    "outcome": (_TEXT, "supported, refuted, not seen here, not decided or not measured"),
     "under": (_TEXT, "the condition that the ratio is of"),
     "against": (_TEXT, "what the ratio is against"),
     "interval_low": ("as the estimate", "the low end of the interval of this ratio alone"),

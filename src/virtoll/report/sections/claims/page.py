@@ -16,10 +16,11 @@ from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.report.sections.claims.tables import FUNCTIONAL
 
-OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
+OUTCOMES = (Outcome.REFUTED, Outcome.SUPPORTED, Outcome.NOT_SEEN, Outcome.NOT_DECIDED, Outcome.NOT_MEASURED)
 OUTCOME_CLASS = {
     Outcome.SUPPORTED: "good",
     Outcome.REFUTED: "bad",
+    Outcome.NOT_SEEN: "warn",
     Outcome.NOT_DECIDED: "warn",
     Outcome.NOT_MEASURED: "missing",
 }
