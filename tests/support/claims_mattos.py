@@ -100,15 +100,18 @@ no(yes no no) by both orders: superpi spread=0.002 native 100 xen 115 runc 101 q
 no(no nothing nothing) by one faster than native: superpi spread=0.002 native 100 runc 95 | finds superpi runc; -; -
 unsure noise: superpi spread=0.05 native 100 xen 102 openvz 105 qemu-kvm 108
     | finds superpi xen openvz qemu-kvm; xen=105/102,108/102; qemu-kvm=102/108,105/108
-unsure(yes nothing yes) without a para-virtualised one: superpi native 100 runc 104 uml 130 qemu-tcg 900
-    | finds superpi runc uml qemu-tcg; -; qemu-tcg=104/900,130/900
+unsure(yes nothing nothing) an emulated CPU is of neither kind: superpi native 100 runc 104 uml 130 qemu-tcg 900
+    | finds superpi runc uml qemu-tcg; -; -
+unsure(yes nothing yes) without a para-virtualised one: superpi native 100 runc 104 uml 130 qemu-kvm 200
+    | finds superpi runc uml qemu-kvm; -; qemu-kvm=104/200,130/200
 nothing: masr native 2 xen 2.2 runc 2 qemu-kvm 3
 
 M03
 yes gVisor is no container: masr native 2 openvz 2.02 xen 2.2 runsc 2.5 qemu-kvm 3 qemu-tcg 9
-    | finds masr openvz; qemu-kvm=2.02/3,2.2/3,2.5/3 qemu-tcg=2.02/9,2.2/9,2.5/9
+    | finds masr openvz; qemu-kvm=2.02/3,2.2/3,2.5/3
 no(no yes) by a slow container: masr native 2 openvz 2.6 qemu-kvm 3 | finds masr openvz; qemu-kvm=2.6/3
-no(yes no) by Xen that is slower: masr native 2 runc 2 xen 2.6 qemu-tcg 2.2 | finds masr runc; qemu-tcg=2/2.2,2.6/2.2
+no(yes no) by Xen that is slower: masr native 2 runc 2 xen 2.6 qemu-kvm 2.2 | finds masr runc; qemu-kvm=2/2.2,2.6/2.2
+unsure(yes nothing) an emulated CPU is none: masr native 2 runc 2 xen 2.6 qemu-tcg 9 | finds masr runc; -
 unsure noise: masr spread=0.1 blocks=3 native 2 runc 2.15 qemu-kvm 2.2 | finds masr runc; qemu-kvm=2.15/2.2
 unsure(yes nothing) a container alone: masr native 2 runc 2.02 | finds masr runc; -
 no(no nothing) by a container alone: masr native 2 runc 2.6 | finds masr runc; -
@@ -142,7 +145,7 @@ nothing: masr native 2 openvz 2 xen 3
 M05
 yes containers are none: bonnie native 300 openvz 200 runsc 600 xen 420 qemu-kvm 400 qemu-tcg 450
     + zfg native 200 openvz 208 runsc 900 xen 600 qemu-kvm 500 qemu-tcg 700
-    | finds xen=0.4664 qemu-kvm=0.5333 qemu-tcg=0.4288
+    | finds xen=0.4664 qemu-kvm=0.5333
 no: bonnie native 300 xen 600 qemu-kvm 400 + zfg native 200 xen 210 qemu-kvm 500 | finds xen=1.904 qemu-kvm=0.5333
 unsure noise: bonnie spread=0.1 native 300 qemu-kvm 400 + zfg spread=0.1 native 200 qemu-kvm 275
     | finds qemu-kvm=0.9693
@@ -150,6 +153,7 @@ unsure native lacks one: bonnie qemu-kvm 400 + zfg native 200 qemu-kvm 500 | fin
 nothing ZFG alone: zfg native 200 xen 600 qemu-kvm 500
 nothing Bonnie alone: bonnie native 300 xen 600
 nothing containers: bonnie native 300 openvz 306 + zfg native 200 openvz 500
+nothing an emulated CPU: bonnie native 300 qemu-tcg 450 + zfg native 200 qemu-tcg 700
 
 M06
 yes neither gVisor nor a bridge is their OpenVZ: udp native 957,950 xen 955,940 qemu-kvm-e1000 600,500
@@ -238,6 +242,7 @@ unsure(nothing yes) without the device itself: frames native 750 xen 150 xen-rou
     | finds -; frames xen xen-routed
 no(nothing no) by the NIC alone: frames native 750 qemu-kvm 400 | finds -; frames qemu-kvm
 nothing other NICs: frames native 750 runc 600 qemu-kvm-e1000 40
+nothing an emulated CPU: frames native 750 qemu-tcg 11
 yes with 68 bytes: frames frame_size_bytes=68 native 750 xen 150 xen-routed 200 xen-sriov 740
     | finds frames xen-sriov; frames xen xen-routed
 nothing large frames: frames frame_size_bytes=1500 native 750 xen 150 xen-routed 200 xen-sriov 740
