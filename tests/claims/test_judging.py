@@ -5,6 +5,7 @@ The truth of each run is made up; what a claim asks for is written here as a use
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from virtoll.claims import Judged, Outcome, judge_claims, parse_claims
 from virtoll.errors import UsageError
 from virtoll.experiment.topology import FUNCTIONAL_ONLY
 from virtoll.runfolder.conditions import Condition
+from virtoll.runfolder.frame_shape import FrameShape
 from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis, RunData, analyse
 
@@ -113,6 +115,53 @@ def test_a_direction_is_told_if_a_platform_differs_by_more_than_the_host(itself:
     slower = AS_FAST.replace("share: {at_least: 0.9}", "share: {at_most: 1}")
     assert judged(builds({"native": 10.0, "native-again": itself, "runc": 11.0}), slower).outcome is outcome
     assert judged(builds({"native": 10.0, "native-again": itself, "uml": 40.0}), slower).outcome is Outcome.SUPPORTED
+
+
+LARGE = FrameShape(frame_size_bytes=1504)
+BY_A_LINK = (
+    "{says: forwards as much, workload: forward, link_mbit_per_second: 1000, against: baseline, share: {at_least: 0.9}}"
+)
+
+
+def forwarded(rates: Sequence[float], **mbit_per_second: float) -> Analysis:
+    """What each platform forwards at most of 1504-byte frames, on the wire, where these rates are offered."""
+    sweep = {"sweep": "rates", "rates_mbit_per_second": list(rates), "frame_size_bytes": 1504}
+    made = [
+        Made(label, "forward", sweep, value=LARGE.frames_per_second(most)) for label, most in mbit_per_second.items()
+    ]
+    return analyse(made_up_run({label: {} for label in mbit_per_second}, made))
+
+
+def test_what_is_said_of_a_link_is_judged_by_what_it_carries() -> None:
+    """A container that forwards a third of the host's 4 Gbit/s forwards all that a link of 1 Gbit/s carries."""
+    rates = (100, 500, 1000, 2000, 4000)
+    found = judged(forwarded(rates, native=4000.0, netns=1300.0), BY_A_LINK)
+    assert found.outcome is Outcome.SUPPORTED
+    ((finding,), (faster,)) = found.tests[0].findings, found.tests[0].beyond
+    assert finding.estimate == pytest.approx(1, rel=0.03)
+    assert (faster.platform, faster.outcome) == ("netns", Outcome.REFUTED)
+    assert faster.estimate == pytest.approx(1300 / 4000, rel=0.05)
+    plain = judged(forwarded(rates, native=4000.0, netns=1300.0), BY_A_LINK.replace("link_mbit_per_second: 1000, ", ""))
+    assert (plain.outcome, plain.tests[0].beyond) == (Outcome.REFUTED, ())
+
+
+@pytest.mark.parametrize(
+    ("rates", "netns", "outcome"),
+    [
+        ((100, 500, 1000, 4000), 600.0, Outcome.REFUTED),
+        ((100, 500), 3000.0, Outcome.NOT_DECIDED),
+        ((100, 500), 300.0, Outcome.REFUTED),
+        ((2000, 4000), 3000.0, Outcome.NOT_MEASURED),
+    ],
+    ids=["less than the link", "too little was offered", "less than little", "all was more than the link"],
+)
+def test_a_link_is_not_judged_by_more_or_less_than_it_carries(
+    rates: Sequence[float], netns: float, outcome: Outcome
+) -> None:
+    found = judged(forwarded(rates, native=4000.0, netns=netns), BY_A_LINK)
+    assert found.outcome is outcome
+    if outcome is Outcome.NOT_MEASURED:
+        assert_facts(found.tests[0].missing, "forward", "link", 1000)
 
 
 def test_one_block_has_no_interval_and_a_missing_workload_no_finding() -> None:

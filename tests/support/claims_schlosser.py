@@ -130,9 +130,9 @@ no more than a bound: 1504 lossless=yes native 1000 + 1504 kvm 600 | finds =0.6
 no more than the generator: 1504 native 1000 kvm 600 | finds =0.6 | generator 85000
 yes a bound above native: 1504 native 900 + 1504 lossless=yes kvm 990 | finds =1.1
 unsure scattered: 1504 spread=0.1 native 1000 netns 900
-unsure both lossless: 1504 lossless=yes native 1000 netns 1000
-unsure native lossless: 1504 lossless=yes native 1000 + 1504 netns 1000
-unsure both at the generator: 1504 native 1000 netns 1000 | generator 85000
+yes both lossless: 1504 lossless=yes native 1000 netns 1000 | finds =1
+yes native lossless: 1504 lossless=yes native 1000 + 1504 netns 1000 | finds =1
+yes both at the generator: 1504 native 1000 netns 1000 | finds =1 | generator 85000
 unsure native at the generator: 1504 native 1000 netns 910 | generator 89000
 unsure a bound below native: 1504 native 1000 + 1504 lossless=yes kvm 600 | finds =0.6
 nothing VirtualBox alone: 1504 native 1000 virtualbox 400
@@ -154,7 +154,7 @@ yes four bytes more or less: 64 native 290 kvm 72.5 + 68 native 290 kvm 72.5 + 1
     + 1504 native 1000 kvm 1000 | finds =0.25,1,0.25,1
 yes each source by its own link: sizes egress=each native 290,1000,1000,1000 kvm 72.5,300,600,1000
 unsure scattered: sizes native 290,1000,1000,1000 + sizes spread=0.1 kvm 261,960,980,1000
-unsure the link is the limit: 68 native 290 kvm 72.5 + 1504 lossless=yes native 1000 kvm 1000 | finds =0.25,0.25
+yes the link is the limit: 68 native 290 kvm 72.5 + 1504 lossless=yes native 1000 kvm 1000 | finds =0.25,0.25
 unsure small ones at the generator: 68 native 290 kvm 285 + 1504 native 1000 kvm 1000 | finds =285/290,285/290
     | generator 420000
 yes native's small ones at the generator: 68 native 290 kvm 145 + 1504 native 1000 kvm 1000 | finds =0.5,0.5

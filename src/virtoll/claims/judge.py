@@ -53,12 +53,16 @@ class Finding(Ratio):
 
 @dataclass(frozen=True)
 class JudgedTest:
-    """What a run says about one test; `missing`: what of the run keeps it from an outcome, or from more of one."""
+    """What a run says about one test; `missing`: what of the run keeps it from an outcome, or from more of one.
+
+    `beyond`: what it finds without the link that the test is limited to, which decides nothing.
+    """
 
     test: Test
     outcome: Outcome
     findings: tuple[Finding, ...]
     missing: str = ""
+    beyond: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ def _judged(claim: Claim, ratios: Ratios, analysis: Analysis) -> Judged:
         missing = ratios.missing(test, sides, any_platform=test.holds_for == "any")
         if missing and judged.outcome is Outcome.SUPPORTED:
             judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=missing)
+        judged = replace(judged, beyond=_beyond(claim, test, ratios))
         doubt = _doubt(analysis, test, sides, judged.findings) if judged.outcome in _DECIDED else ""
         if doubt:
             judged = replace(judged, outcome=Outcome.NOT_DECIDED, missing=doubt)
@@ -145,6 +150,22 @@ def _judged_test(test: Test, findings: Sequence[Finding]) -> JudgedTest:
     elif deciding == {other}:
         outcome = all_other
     return JudgedTest(test, outcome, tuple(findings))
+
+
+def _beyond(claim: Claim, test: Test, ratios: Ratios) -> tuple[Finding, ...]:
+    """What a test that is limited to a link finds without it; nothing of other tests."""
+    if test.link_mbit_per_second is None:
+        return ()
+    unlimited = test.model_copy(update={"link_mbit_per_second": None})
+    sides = ratios.sides(unlimited)
+    if isinstance(sides, str):
+        return ()
+    findings: list[Finding] = []
+    for side in sides:
+        ratio = ratios.ratio(unlimited, side, len(sides), value=test.value is not None)
+        if ratio.interval is not None:
+            findings.append(_finding(claim, unlimited, ratio))
+    return tuple(findings)
 
 
 def _doubt(

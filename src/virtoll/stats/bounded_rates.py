@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from virtoll.runfolder.traffic_records import Point, SourceCounts
 from virtoll.stats.hops import Owner, locate
-from virtoll.stats.values import forwarded_rate, offered_rate
+from virtoll.stats.values import forwarded_rate, offered_rate, sent_rate
 
 ENOUGH = 3.0
 
@@ -77,12 +77,7 @@ def bracket(
 
 def _given(point: Point, apart: bool) -> float | None:
     """What the generator had for the platform, frames/s of all sources."""
-    rate = offered_rate(point)
-    if rate is None:
-        return None
-    offered = sum(source.offered_frames for source in point.sources)
-    refused = sum(_refused(source, apart) for source in point.sources)
-    return rate * (offered + refused) / offered
+    return sent_rate(point) if apart else offered_rate(point)
 
 
 def _refused(source: SourceCounts, apart: bool) -> int:

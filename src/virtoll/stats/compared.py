@@ -146,6 +146,7 @@ class Compared(Strict):
     """What is compared with what: the measured side here, the other in `against`; without that it is a value alone.
 
     `where`: by parameter of the workload, and by `guests`, `vcpus`, `neighbour_...` (see `readings`).
+    `link_mbit_per_second`: only what each source sends at no more than a link of so many Mbit/s carries counts.
     `ignoring`: parameters that may differ between both sides. `per`: a parameter that values are divided by.
     `together`: of several guests at once, what all do. `relative_to_baseline`: both sides are shares of the baseline's.
     """
@@ -155,6 +156,7 @@ class Compared(Strict):
     reading: Reading = Reading.VALUE
     platforms: Literal["baseline"] | PlatformFilter = PlatformFilter()
     where: dict[str, AllowedOrEach] = Field(default_factory=dict)
+    link_mbit_per_second: Annotated[float, Field(gt=0)] | None = None
     against: Literal["baseline"] | Against | None = None
     ignoring: list[str] = Field(default_factory=list)
     per: str | None = None
@@ -188,6 +190,8 @@ class Compared(Strict):
     def _names_what_is_read(self) -> Self:
         if (self.workload is None) != (self.reading is Reading.CLOCK_ERROR):
             raise ValueError("give 'workload'; a clock's error, of all workloads together, is read without one")
+        if self.link_mbit_per_second is not None and self.reading is not Reading.VALUE:
+            raise ValueError("'link_mbit_per_second' limits a rate that is forwarded; leave it or 'reading' out")
         return self
 
     @property

@@ -95,8 +95,8 @@ class Ratios:
         self._elsewhere = forwarded_elsewhere(analysis.data.boots)
         self._agents = agents_by_platform(analysis.data.boots)
         self._hosts = hosts_of(analysis.data.manifest)
-        self._cells = cache(lambda reading: cells_of(analysis, reading))
-        self._values = {cell.key: cell for cell in self._cells(Reading.VALUE)}
+        self._cells = cache(lambda reading, link: cells_of(analysis, reading, link))
+        self._values = cache(lambda link: {cell.key: cell for cell in self._cells(Reading.VALUE, link)})
         # The run's own comparisons: with the baseline, alone or with as many guests, and with the same guest alone.
         self._against_baseline: dict[tuple[str, Task, Under], Comparison] = {
             (comparison.platform, comparison.task, ALONE): comparison for comparison in analysis.comparisons
@@ -194,7 +194,7 @@ class Ratios:
         side = _Side(logs, cell.at_least, above=cell.width)
         if not compared.relative_to_baseline:
             return side
-        base = self._values.get((self._baseline, cell.task, cell.under))
+        base = self._values(compared.link_mbit_per_second).get((self._baseline, cell.task, cell.under))
         if base is None:
             return None
         return side.over(_Side({key: sign * log for key, log in base.rounds.items()}, base.at_least, above=base.width))
@@ -229,7 +229,7 @@ class Ratios:
     def _known(self, compared: Compared, cell: Cell, other: Cell | None) -> Comparison | None:
         """The run's own comparison of two sides, where it has one."""
         plain = compared.reading is Reading.VALUE and not (
-            compared.relative_to_baseline or compared.per or compared.together
+            compared.relative_to_baseline or compared.per or compared.together or compared.link_mbit_per_second
         )
         if other is None or not plain or cell.task != other.task:
             return None

@@ -24,7 +24,8 @@ from virtoll.stats.compare import round_values
 from virtoll.stats.compared import NOTHING, Reading
 from virtoll.stats.guests import cpus_used
 from virtoll.stats.summaries import CellSummary
-from virtoll.stats.values import Task, TasksOf, forwarded_rate, is_number
+from virtoll.stats.sweeps import LOSSLESS_SHARE
+from virtoll.stats.values import Task, TasksOf, forwarded_rate, is_number, maximum_forwarded_rate, sent_rate
 
 # A task of frames is the plain one where a test names none of these: what RFC 2544 and the papers send.
 PLAIN: Mapping[str, Any] = {
@@ -41,6 +42,8 @@ USUAL: Mapping[str, Any] = {**PLAIN, "routes": 0, "neighbour_load": NOTHING, "ne
 SIZES = frozenset({"guests", "vcpus", "memory_bytes"})
 _NEIGHBOURS = frozenset({"neighbour_guests", "neighbour_affinity", "neighbour_memory_bytes", "neighbour_rate_share"})
 ATTRIBUTES = frozenset(USUAL) | SIZES | _NEIGHBOURS  # what a cell may have besides its workload's parameters
+# Of what a link carries: what counts as all of it, and what a generator's clock may add.
+_NEARLY_ALL, _NEARLY_MORE = 0.95, 1.01
 NEIGHBOUR_LOAD = "neighbour_load"
 SHARE = "share"
 VCPUS = "vcpus"  # a parameter's value: as many as the guest has virtual CPUs
@@ -85,12 +88,17 @@ class Cell:
         return float(value) if is_number(value) else None
 
 
-def cells_of(analysis: Analysis, reading: Reading) -> tuple[Cell, ...]:
-    """Every cell of the run that a reading has a value of, in the run's order; none of `CLOCK_ERROR`, of no trial."""
+def cells_of(analysis: Analysis, reading: Reading, link_mbit_per_second: float | None = None) -> tuple[Cell, ...]:
+    """Every cell of the run that a reading has a value of, in the run's order; none of `CLOCK_ERROR`, of no trial.
+
+    `link_mbit_per_second`: of a rate that is forwarded, what each source sends by a link of that rate; None: any.
+    """
     if reading is Reading.CLOCK_ERROR:
         return ()
     attributes = cache(lambda task, under: _attributes(analysis, task, under))
-    if reading is Reading.VALUE:
+    if link_mbit_per_second is not None:
+        cells = _of_link(analysis, link_mbit_per_second, attributes)
+    elif reading is Reading.VALUE:
         cells = _values(analysis, attributes)
     elif reading is Reading.NEIGHBOUR_DELIVERED:
         cells = _neighbours(analysis, attributes)
@@ -149,6 +157,38 @@ def _points(analysis: Analysis, reading: Reading, attributes: AttributesOf) -> I
         unit = task.metric.unit if reading is Reading.FLAT_OUT else SHARE
         untold = "" if reading is Reading.LEAST_SHARE else _not_overloaded(analysis, platform, task)
         yield Cell(platform, task, under, attributes(task, under), rounds, unit, untold=untold)
+
+
+def _of_link(analysis: Analysis, link_mbit_per_second: float, attributes: AttributesOf) -> Iterable[Cell]:
+    """Cells of the most that was forwarded of what links of a rate carry.
+
+    A platform that was offered less than nearly all of that, and lost nothing or came to the generator's limit, may
+    forward more.
+    """
+    open_ended: set[tuple[str, Task]] = set()
+
+    def read(trial: TrialRecord, task: Task) -> float | None:
+        shape = task.shape
+        if task.metric.source != "points" or shape is None:
+            return None
+        carried = shape.frames_per_second(link_mbit_per_second) * shape.streams
+        points = [point for point in trial.points or () if (sent_rate(point) or math.inf) <= carried * _NEARLY_MORE]
+        most = max(points, key=lambda point: sent_rate(point) or 0.0, default=None)
+        forwarded = maximum_forwarded_rate(points)
+        if most is None or not forwarded:
+            return None
+        offered, cell = sent_rate(most) or 0.0, (trial.platform, task)
+        headroom = analysis.headrooms.get(cell)
+        lossless = (forwarded_rate(most) or 0.0) >= (1 - LOSSLESS_SHARE) * offered
+        limited = lossless or (headroom is not None and headroom.generator_bound)
+        if limited and offered < _NEARLY_ALL * carried:
+            open_ended.add(cell)
+        return math.log(forwarded)
+
+    trials = (*analysis.data.trials, *analysis.data.with_neighbours)
+    for (platform, task, under), rounds in _rounds_of(analysis, trials, read).items():
+        at_least = (platform, task) in open_ended
+        yield Cell(platform, task, under, attributes(task, under), rounds, task.metric.unit, at_least=at_least)
 
 
 def _rounds_of(

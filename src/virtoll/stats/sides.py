@@ -25,7 +25,7 @@ _FAMILIES: tuple[tuple[str, Mapping[str, Any], str], ...] = (
     ("libvirt", {"uri": "lxc:///system"}, "os-level"),
     ("libvirt", {"uri": "xen:///system"}, "paravirtualised"),
 )
-CellsOf = Callable[[Reading], Sequence[Cell]]
+CellsOf = Callable[[Reading, float | None], Sequence[Cell]]
 Sides = tuple[Cell, Cell | None]
 
 
@@ -58,11 +58,17 @@ def _measured(compared: Compared, manifest: Manifest, cells_of: CellsOf, free: s
     """The cells of the measured side; a text says what the run lacks."""
     named = " or ".join(compared.workloads)
     metrics = _listed(compared.metric)
-    cells = [cell for cell in cells_of(compared.reading) if _is_of(cell, compared.workloads, metrics)]
+    cells = [
+        cell
+        for cell in cells_of(compared.reading, compared.link_mbit_per_second)
+        if _is_of(cell, compared.workloads, metrics)
+    ]
     if not cells:
         what = " or ".join(metrics).replace("_", " ")
         if not metrics and compared.reading is not Reading.VALUE:
             what = compared.reading.replace("-", " ")
+        if compared.link_mbit_per_second is not None:
+            what = f"of what a link of {compared.link_mbit_per_second:g} Mbit/s carries"
         return f"the run has no value of {named} ({what})" if what else f"the run has no value of {named}"
     cells = [cell for cell in cells if is_wanted(cell.platform, compared.platforms, manifest)]
     if not cells:
@@ -80,7 +86,8 @@ def _of_other_side(compared: Compared, against: Against, cells_of: CellsOf, free
     workloads = compared.workloads if against.workload is None else (against.workload,)
     metrics = _listed(compared.metric if _has_same_metric(against) else against.metric)
     where = _where_of_the_others(compared.where, against.where)
-    measured = [cell for cell in cells_of(against.reading or compared.reading) if _is_of(cell, workloads, metrics)]
+    reading = against.reading or compared.reading
+    measured = [cell for cell in cells_of(reading, compared.link_mbit_per_second) if _is_of(cell, workloads, metrics)]
     others = _selected(measured, where, free)
     if measured and not others and against.where:
         named = " or ".join(workloads)

@@ -176,6 +176,16 @@ def offered_rate(point: Point) -> float | None:
     return total if point.sources else None
 
 
+def sent_rate(point: Point) -> float | None:
+    """Frames/s that were sent, summed over sources: those that the first interface refused as well."""
+    rate = offered_rate(point)
+    offered = sum(source.offered_frames for source in point.sources)
+    if rate is None or not offered:
+        return None
+    refused = sum(source.refused_frames or 0 for source in point.sources)
+    return rate * (offered + refused) / offered
+
+
 def best_point(points: Sequence[Point]) -> Point | None:
     """The point of a sweep that forwarded most; None where no point has a rate."""
     return max(points, key=lambda point: forwarded_rate(point) or 0.0, default=None)

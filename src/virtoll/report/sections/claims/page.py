@@ -112,17 +112,22 @@ def _reasons(judged: Judged) -> str:
 
 def _test_words(tested: JudgedTest) -> str:
     """What a test asks for: 'forwards 1500-byte frames as fast as native'; with what is lacking."""
-    if tested.missing:
-        return f"{tested.test.says}: {tested.missing}"
-    return tested.test.says
+    says, link = tested.test.says, tested.test.link_mbit_per_second
+    if link is not None:
+        says = f"{says}, of what a link of {link:g} Mbit/s carries"
+    return f"{says}: {tested.missing}" if tested.missing else says
 
 
 def _shown(tested: JudgedTest) -> tuple[str, ...]:
     """The findings that decide come first; of many only some are shown."""
     ordered = sorted(tested.findings, key=lambda finding: (finding.functional, OUTCOMES.index(finding.outcome)))
     texts = [finding_words(tested, finding) for finding in ordered]
+    return (*_some(texts), *_some([f"by a faster link, {finding_words(tested, finding)}" for finding in tested.beyond]))
+
+
+def _some(texts: list[str]) -> list[str]:
     left = len(texts) - _MOST_SHOWN
-    return tuple(texts if left <= 1 else [*texts[:_MOST_SHOWN], f"and {left} more"])
+    return texts if left <= 1 else [*texts[:_MOST_SHOWN], f"and {left} more"]
 
 
 def finding_words(tested: JudgedTest, finding: Finding) -> str:

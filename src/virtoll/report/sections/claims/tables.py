@@ -127,6 +127,8 @@ def _test_document(tested: JudgedTest) -> dict[str, Any]:
         "outcome": str(tested.outcome),
         "missing": tested.missing or None,
         "findings": list(map(_finding_record, tested.findings)),
+        "link_mbit_per_second": tested.test.link_mbit_per_second,
+        "beyond_link": list(map(_finding_record, tested.beyond)),
     }
 
 
