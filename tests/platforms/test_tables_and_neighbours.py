@@ -119,7 +119,7 @@ def test_a_table_over_another_way_out_is_refused_and_the_way_is_kept(pair: tuple
 def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]) -> None:
     first, second = pair
     bench = dataclasses.replace(first.bench, co_located=(second.bench,))
-    done = VirtualRouters(VirtualRoutersParameters(routers=2, **SWEEP)).measure(bench)
+    done = guests.measured(VirtualRouters(VirtualRoutersParameters(routers=2, **SWEEP)), lambda: bench)
     assert_all_came(done)
     # Flat out both get something, and the books of each balance.
     assert all(came > 0 for _, came in forwarded(done, -1))
@@ -129,7 +129,7 @@ def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tu
     first, second = pair
     bench = dataclasses.replace(first.bench, co_located=(second.bench,))
     wanted = TransmittersParameters(transmitters=2, **FEW_IN_A_SECOND)
-    done = Transmitters(wanted).measure(bench)
+    done = guests.measured(Transmitters(wanted), lambda: bench)
     assert_all_came(done)
     frames = FEW_IN_A_SECOND["rate_frames_per_second"]
     assert [one.intended_frames for one in present(done.points)[0].sources] == [frames, frames]
@@ -154,7 +154,7 @@ def over_one_nic(lives: tuple[Connected, ...], **given: Any) -> Measurement:
     """What they send at once over it."""
     first, *others = [live.bench for live in lives]
     wanted = TransmittersParameters(transmitters=len(lives), nic="shared", **given)
-    return Transmitters(wanted).measure(dataclasses.replace(first, co_located=tuple(others)))
+    return guests.measured(Transmitters(wanted), lambda: dataclasses.replace(first, co_located=tuple(others)))
 
 
 def disciplines(interface: str) -> str:
@@ -213,5 +213,5 @@ def test_a_kernel_without_a_queueing_discipline_sends_too(run_session: RunSessio
         wanted = TransmittersParameters(
             transmitters=1, rate_frames_per_second=guests.FEW_FRAMES * 10, duration_milliseconds=100
         )
-        done = Transmitters(wanted).measure(live.bench)
+        done = guests.measured(Transmitters(wanted), lambda: live.bench)
     assert_all_came(done)

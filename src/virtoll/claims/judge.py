@@ -195,7 +195,7 @@ def _doubt(
 
 
 def _least_distance(shares: Sequence[float]) -> float | None:
-    """How far the nearest of some shares is from 1, as a logarithm; None of none above 0."""
+    """How far the nearest of some shares is from 1, as a logarithm; None if none is above 0."""
     return min((abs(math.log(share)) for share in shares if share > 0), default=None)
 
 
