@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from tests.support import guests
 from tests.support.guests import JOBS, Connected
+from tests.support.present import present
 
 from virtoll.agent.timekeeper import PAUSE_NS, Timekeeper
 from virtoll.host.guest_usage import HostView
@@ -109,7 +110,11 @@ def is_timed_from_outside(live: Connected) -> None:
     own, beside = (marks.end_ns - marks.start_ns for marks in (clock.marks, clock.channel_marks))
     round_trips = clock.path_delay_before_ns + clock.path_delay_after_ns
     if not clock.realtime_step_ns:
-        assert clock.error_estimate_ns == max(*round_trips, abs(own - beside))
+        # A guest that a busy host wakes late paused for longer than it was asked to: what is too much is error as well.
+        largest_ns = max(*round_trips, abs(own - beside))
+        paused = present(clock.guest)
+        late_ns = max(0, paused.pause_ns * own // paused.between_marks_ns - PAUSE_NS)
+        assert largest_ns <= present(clock.error_estimate_ns) <= largest_ns + late_ns
     assert (duration_ns(clock) or 0) > 0
     assert beside >= 0 or clock.realtime_step_ns
     guest = clock.guest
