@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.guests import STARVED
 from tests.support.playground import playground
 
 from virtoll.report import load_analysis
@@ -21,11 +22,23 @@ from virtoll.stats.analysis import Analysis, RunData, analyse
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
+MOST_ATTEMPTS = 3
+
+
+def was_starved(run: Path) -> bool:
+    """Whether a busy host kept the generator of one of its trials off its CPU: what it lacks says nothing of faults."""
+    trials = run / "trials.jsonl"
+    return trials.exists() and STARVED in trials.read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     with playground(root=True) as place:
-        into = place.runs / "selftest"
-        tested = place.run("selftest", "--short", "--only", "path", "--only", "facts", "--json", "--into", into)
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            into = place.runs / f"selftest-{attempt}"
+            tested = place.run("selftest", "--short", "--only", "path", "--only", "facts", "--json", "--into", into)
+            if tested.process.returncode == 0 or attempt == MOST_ATTEMPTS or not was_starved(into):
+                break
         assert tested.process.returncode == 0, tested.said
         assert '"found_all": true' in tested.said
         yield into
