@@ -11,17 +11,14 @@ the cloud. ICPE '20, 100-107.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from virtoll.experiment.plan import Trial
 from virtoll.pipeline.fleet import Fleet
 from virtoll.pipeline.live_guest import LiveGuest, running
 from virtoll.pipeline.session import RunSession
+from virtoll.runfolder.frame_shape import MOST_SOURCES
 from virtoll.workloads import workload_of
 from virtoll.workloads.base import Bench, Measurement
-
-MOST_GUESTS: Final = 16
-"""As many sources one loop of the generator serves."""
 
 
 def measured_in_turn(
@@ -36,7 +33,7 @@ def measured_in_turn(
     taking: list[tuple[int, LiveGuest, Bench]] = []
     for number, other in _following(trial, fleet):
         its_bench = other.bench(session.pinning, session.tags)
-        if other.site is live.site and len(taking) + 1 < MOST_GUESTS and _takes_turns(trial, other, its_bench):
+        if other.site is live.site and len(taking) + 1 < MOST_SOURCES and _takes_turns(trial, other, its_bench):
             taking.append((number, other, its_bench))
     if not taking:
         return None

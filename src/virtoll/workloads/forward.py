@@ -152,10 +152,10 @@ class Forward(Workload[ForwardParameters]):
 
     def measure_later(self, bench: Bench, first: Measurement) -> Measurement | None:
         """From flat out, the point that forwarded the most in the first round."""
-        if self.parameters.sweep != "from-flat-out" or not first.points:
+        best = max(first.points or (), key=source_rate, default=None)
+        if self.parameters.sweep != "from-flat-out" or best is None:
             return None
-        best = max(first.points, key=source_rate).intended_rate_frames_per_second
-        return self._measure(bench, lambda _, point: [point(best)], metered=False)
+        return self._measure(bench, lambda _, point: [point(best.intended_rate_frames_per_second)], metered=False)
 
     def has_turns(self) -> bool:
         """From flat out through a guest without a table of its own."""
@@ -165,7 +165,8 @@ class Forward(Workload[ForwardParameters]):
 
     def takes_turns(self, bench: Bench, first: Measurement) -> bool:
         """Where flat out was the best of the first round."""
-        return self.has_turns() and bool(first.points) and takes_turns(bench, max(first.points or (), key=source_rate))
+        best = max(first.points or (), key=source_rate, default=None)
+        return self.has_turns() and best is not None and takes_turns(bench, best)
 
     def measure_in_turn(self, benches: Sequence[Bench]) -> list[Measurement]:
         """One point of each, flat out, in bursts in turn."""
@@ -173,8 +174,7 @@ class Forward(Workload[ForwardParameters]):
         with contextlib.ExitStack() as routed:
             for bench in benches:
                 routed.enter_context(routing(bench, parameters))
-            streams = [stream_through(bench, parameters) for bench in benches]
-            return measure_in_turn(benches, streams, parameters, parameters.point_ns)
+            return measure_in_turn(benches, stream_through_all(benches, parameters), parameters, parameters.point_ns)
 
     def warm_up(self, bench: Bench) -> Measurement:
         """Its first point."""
@@ -246,6 +246,19 @@ def stream_through(bench: Bench, shape: FrameShape, table: Table | None = None) 
     generator_cpu, sink_cpu = bench.generator_cpu, bench.sink_cpu
     return TrafficStream(
         tuple(lanes), tuple(arrives_at), generator_cpu, sink_cpu, table=table, hand_overs=bench.hand_overs
+    )
+
+
+def stream_through_all(benches: Sequence[Bench], shape: FrameShape) -> TrafficStream:
+    """The streams through several guests side by side; what reads their CPUs reads those of all."""
+    streams = [stream_through(bench, shape) for bench in benches]
+    readers = [stream.hand_overs for stream in streams if stream.hand_overs is not None]
+    cpus = tuple(dict.fromkeys(cpu for reader in readers for cpu in reader.cpus))
+    return replace(
+        streams[0],
+        lanes=tuple(source for stream in streams for source in stream.lanes),
+        sink_interfaces=tuple(name for stream in streams for name in stream.sink_interfaces),
+        hand_overs=replace(readers[0], cpus=cpus) if readers else None,
     )
 
 

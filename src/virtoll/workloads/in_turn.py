@@ -9,10 +9,8 @@ Main functions: ``takes_turns`` and ``measure_in_turn``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
-from virtoll.agent.hand_over import HandOverReader
 from virtoll.agent.operations.traffic import Bursts
 from virtoll.agent.path_counters import CounterSnapshot, surroundings
 from virtoll.runfolder.traffic_records import InTurn, Point
@@ -32,12 +30,11 @@ def takes_turns(bench: Bench, best: Point) -> bool:
 
 
 def measure_in_turn(
-    benches: Sequence[Bench], streams: Sequence[TrafficStream], parameters: FrameParameters, point_ns: int
+    benches: Sequence[Bench], stream: TrafficStream, parameters: FrameParameters, point_ns: int
 ) -> list[Measurement]:
-    """A point of each guest, whose bursts take ``point_ns`` together; ``streams``: one source through each."""
+    """A point of each guest, whose bursts take ``point_ns`` together; ``stream``: of one source through each."""
     count = max(1, round(point_ns / _BURST_NS))
     bursts = Bursts(burst_ns=point_ns // count, pause_ns=_PAUSE_NS, count=count)
-    stream = _joined(streams)
     before: list[CounterSnapshot] = []
     after: list[CounterSnapshot] = []
 
@@ -66,18 +63,6 @@ def measure_in_turn(
         point = _part_of(whole, number, bursts).replace(hops=hops, surroundings=around)
         measured.append(Measurement(points=[point], problem=why_no_result([point])))
     return measured
-
-
-def _joined(streams: Sequence[TrafficStream]) -> TrafficStream:
-    """The streams' lanes side by side; what reads their CPUs reads those of all."""
-    readers = [stream.hand_overs for stream in streams if stream.hand_overs is not None]
-    cpus = tuple(dict.fromkeys(cpu for reader in readers for cpu in reader.cpus))
-    return replace(
-        streams[0],
-        lanes=tuple(lane for stream in streams for lane in stream.lanes),
-        sink_interfaces=tuple(name for stream in streams for name in stream.sink_interfaces),
-        hand_overs=HandOverReader(readers[0].agent, cpus) if readers else None,
-    )
 
 
 def _part_of(whole: Point, number: int, bursts: Bursts) -> Point:

@@ -19,7 +19,7 @@ from virtoll.runfolder.conditions import Affinity
 from virtoll.runfolder.frame_shape import MOST_SOURCES, SWEEP_KEYS
 from virtoll.runfolder.traffic_records import Point
 from virtoll.workloads.base import Bench, Measurement, Metric, Needs, Workload
-from virtoll.workloads.forward import lane
+from virtoll.workloads.forward import stream_through_all
 from virtoll.workloads.retakes import RequireCalm, retaken
 from virtoll.workloads.router import routing
 from virtoll.workloads.starvation import why_no_result
@@ -102,7 +102,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
         with contextlib.ExitStack() as configured:
             for router in benches:
                 configured.enter_context(routing(router, parameters))
-            stream = _stream(benches, parameters)
+            stream = stream_through_all(benches, parameters)
 
             def point(rate: float | None) -> Point:
                 return retaken(partial(self._point, bench, stream, rate))
@@ -126,10 +126,3 @@ def refuse_shared_links(benches: tuple[Bench, ...]) -> None:
         raise GuestCannot(
             "in a testbed all guests are reached by the same NICs, and those would be measured; leave the testbed out"
         )
-
-
-def _stream(benches: tuple[Bench, ...], parameters: VirtualRoutersParameters) -> TrafficStream:
-    lanes = tuple(lane(bench.network.sources[0], bench.network.sink, parameters) for bench in benches)
-    sinks = tuple(bench.network.sink.peer_interface for bench in benches)
-    first = benches[0]
-    return TrafficStream(lanes, sinks, first.generator_cpu, first.sink_cpu, hand_overs=first.hand_overs)
