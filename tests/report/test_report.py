@@ -303,7 +303,7 @@ def test_the_papers_shares_stand_beside_and_all_claims(reports: Reports) -> None
     assert_facts(text_of(section), "Sun Fire X4150", "-10 %", "frame small", "sources 1")
     assert any({"25:", "KVM"} <= set(text_of(one).split()) for one in section.iter("li"))
     claims = table(built, "claims")
-    assert len(claims) == 46
+    assert len(claims) == 58
     for claim in claims:
         assert " ".join(claim["says"].split()) in page.text_at("claims")
 

@@ -204,6 +204,51 @@ unsure by two blocks: image clock_error=0.3 blocks=2 native 11 virtualbox 30
     + zeros clock_error=0.3 blocks=2 native 38 virtualbox 90
 nothing: image clock_error=0.3 native 11 kvm 13 tcg 60 nested_virtualbox 40
     + zeros clock_error=0.3 native 38 kvm 42 tcg 700 nested_virtualbox 200
+
+C11
+yes: oltps native 4:60,32:300 vserver 32:1300 xen 32:900 + oltps server=shared-database native 4:80,32:600
+    | finds native/vserver=1300/300 native/xen=3
+no(no yes) by one database: oltps native 32:300 vserver 32:1300 + oltps server=shared-database native 32:310
+no(yes no) by vserver: oltps native 32:300 vserver 32:200 + oltps server=shared-database native 32:600
+    | finds native/vserver=200/300
+unsure(yes unsure): oltps spread=0.05 native 32:300 vserver 32:302 + oltps server=shared-database native 32:600
+    | finds native/vserver=302/300
+unsure(yes nothing) the host alone: oltps native 32:300 + oltps server=shared-database native 32:600
+nothing with four: oltps native 4:60 vserver 4:77 + oltps server=shared-database native 4:80
+nothing guests alone: oltps vserver 32:1300 xen 32:900
+
+C12
+yes: oltps server=shared-database native 1:20,4:60,8:130,32:560 vserver 4:60,8:200 + oltps native 4:60,8:80,32:300
+    | finds "native/4 guests=0.857"
+no(no yes) by eight clients: oltps server=shared-database native 4:60,8:105,32:560 | finds "native/4 guests=1.143"
+no(yes no) by how fast it falls: oltps server=shared-database native 4:60,8:200,32:900
+    | finds "native/4 guests=0.6"
+unsure(unsure yes): oltps server=shared-database spread=0.05 native 4:60,8:121,32:485
+unsure(unsure yes) without 32 clients: oltps server=shared-database native 4:60,8:130
+    | finds "native/4 guests=0.923"
+nothing a database each: oltps native 4:60,8:130,32:560
+nothing four clients: oltps server=shared-database native 1:20,4:60
+
+C13
+yes: oltps virtualbox 1:80,2:100,4:160,8:250,16:250 vserver 1:40,2:90,4:200,8:500,16:2000
+    | finds "virtualbox/8 guests=2"
+no(no yes) by four: oltps virtualbox 1:80,2:100,4:400,8:440,16:440 | finds "virtualbox/1 guest=0.8"
+no(yes no) by sixteen: oltps virtualbox 1:80,2:100,4:160,8:250,16:500 | finds "virtualbox/8 guests=1"
+unsure(yes unsure): oltps spread=0.05 virtualbox 1:80,2:100,4:160,8:250,16:276
+unsure(unsure yes) without two: oltps virtualbox 1:80,4:160,8:250,16:250
+nothing others: oltps native 1:40,8:60,16:100 vserver 1:40,2:47,4:77,8:188,16:400
+nothing four alone: oltps virtualbox 4:160
+
+C14
+yes: oltps native 4:60 xen 1:50,2:52,4:100,8:200,16:400,32:800 vserver 2:60,4:110,8:300,16:900,32:2000
+    kvm 2:70,4:160 | finds xen/vserver=1.1
+no(no yes) by vserver: oltps native 4:60 xen 2:52,4:100,8:200,16:400,32:800 vserver 4:80 | finds xen/vserver=0.8
+no(yes no) by 32 guests: oltps native 4:60 xen 2:52,4:100,8:200,16:400,32:1600 vserver 4:150
+    | finds "xen/4 guests=0.5"
+unsure(unsure yes): oltps spread=0.02 xen 2:52,4:100,8:200,16:400,32:800 vserver 4:101
+unsure(yes unsure) without 16 and 32: oltps xen 2:52,4:100,8:200 vserver 4:150 | finds xen/vserver=1.5
+nothing one guest: oltps xen 1:50 vserver 1:60
+nothing others: oltps native 4:60,8:90 vserver 4:80,8:200
 """,
     WORDS,
 )

@@ -119,9 +119,11 @@ nothing: superpi native 100 runc 101 qemu-kvm 130
 nothing other kinds: masr native 2 runsc 4 uml 9
 
 M04
-yes gVisor is no container: bonnie native 300 openvz 306 runsc 600 xen 420 qemu-kvm 400 qemu-tcg 450
-    + zfg native 200 openvz 208 runsc 900 xen 600 qemu-kvm 500 qemu-tcg 700
-    | finds bonnie openvz; zfg openvz; bonnie xen qemu-kvm qemu-tcg; zfg xen qemu-kvm qemu-tcg
+yes gVisor is no container: bonnie native 300 openvz 306 runsc 600 xen 420 qemu-kvm 400 qemu-tcg 300
+    + zfg native 200 openvz 208 runsc 900 xen 600 qemu-kvm 500 qemu-tcg 200
+    | finds bonnie openvz; zfg openvz; bonnie xen qemu-kvm; zfg xen qemu-kvm
+no(yes yes yes no) by User-mode Linux: bonnie native 300 openvz 306 uml 450 + zfg native 200 openvz 208 uml 205
+    | finds bonnie openvz; zfg openvz; bonnie uml; zfg uml
 no(yes yes no yes) by a virtual disk as fast as native: bonnie native 300 openvz 306 qemu-kvm 310
     + zfg native 200 openvz 208 qemu-kvm 500 | finds bonnie openvz; zfg openvz; bonnie qemu-kvm; zfg qemu-kvm
 no(yes no yes yes) by a slow container: bonnie native 300 openvz 306 xen 420 + zfg native 200 openvz 300 xen 600
@@ -139,13 +141,15 @@ no(no nothing nothing nothing) by a container with Bonnie alone: bonnie native 3
 yes nested: bonnie native 300 runc 306 xen 420 xen-nested 150 + zfg native 200 runc 208 xen 600 xen-nested 100
     | finds bonnie runc; zfg runc; bonnie xen xen-nested; zfg xen xen-nested
 nothing nested alone: bonnie native 300 xen-nested 420 | finds -; -; bonnie xen-nested; -
-nothing other kinds: bonnie native 300 runsc 600 + zfg native 200 uml 700
+nothing an emulated CPU: bonnie native 300 qemu-tcg 450 + zfg native 200 qemu-tcg 700
+nothing other kinds: bonnie native 300 runsc 600 + zfg native 200 runsc 700
 nothing: masr native 2 openvz 2 xen 3
 
 M05
 yes containers are none: bonnie native 300 openvz 200 runsc 600 xen 420 qemu-kvm 400 qemu-tcg 450
     + zfg native 200 openvz 208 runsc 900 xen 600 qemu-kvm 500 qemu-tcg 700
     | finds xen=0.4664 qemu-kvm=0.5333
+no by User-mode Linux: bonnie native 300 uml 600 + zfg native 200 uml 210 | finds uml=1.904
 no: bonnie native 300 xen 600 qemu-kvm 400 + zfg native 200 xen 210 qemu-kvm 500 | finds xen=1.904 qemu-kvm=0.5333
 unsure noise: bonnie spread=0.1 native 300 qemu-kvm 400 + zfg spread=0.1 native 200 qemu-kvm 275
     | finds qemu-kvm=0.9693
@@ -157,22 +161,25 @@ nothing an emulated CPU: bonnie native 300 qemu-tcg 450 + zfg native 200 qemu-tc
 
 M06
 yes neither gVisor nor a bridge is their OpenVZ: udp native 957,950 xen 955,940 qemu-kvm-e1000 600,500
-    openvz-routed 400,300 runc 956,949 runsc-routed 955,948 uml 500,400
-    | finds udp xen; udp qemu-kvm-e1000; udp openvz-routed
-no(no yes yes) by one direction of Xen: udp native 957,950 xen 955,780 qemu-kvm-e1000 600,500 runc-routed 400,300
-    | finds udp xen; udp qemu-kvm-e1000; udp runc-routed
-no(nothing no nothing) by an emulated NIC alone: udp native 957,950 qemu-kvm-e1000 956,949
-    | finds -; udp qemu-kvm-e1000; -
-no(yes nothing no) by a fast container that routes: udp native 957,950 xen 955,940 runc-routed 956,949
-    | finds udp xen; -; udp runc-routed
+    openvz-routed 400,300 runc 956,949 runsc-routed 955,948 uml 500,400 qemu-tcg 90,80
+    | finds udp xen; udp qemu-kvm-e1000; udp openvz-routed; qemu-kvm-e1000=600/400,500/300
+no(no yes yes yes) by one direction of Xen: udp native 957,950 xen 955,780 qemu-kvm-e1000 600,500 runc-routed 400,300
+    | finds udp xen; udp qemu-kvm-e1000; udp runc-routed; qemu-kvm-e1000=600/400,500/300
+no(yes yes yes no) by the order: udp native 957,950 xen 955,940 qemu-kvm-e1000 300,250 runc-routed 400,350
+    | finds udp xen; udp qemu-kvm-e1000; udp runc-routed; qemu-kvm-e1000=300/400,250/350
+no(nothing no nothing nothing) by an emulated NIC alone: udp native 957,950 qemu-kvm-e1000 956,949
+    | finds -; udp qemu-kvm-e1000; -; -
+no(yes nothing no nothing) by a fast container that routes: udp native 957,950 xen 955,940 runc-routed 956,949
+    | finds udp xen; -; udp runc-routed; -
 unsure noise: udp spread=0.1 native 957,950 qemu-kvm 880,870 qemu-kvm-e1000 850,840 runc-routed 850,840
-    | finds udp qemu-kvm; udp qemu-kvm-e1000; udp runc-routed
-unsure(yes nothing nothing) one kind alone: udp native 957,950 qemu-kvm 955,948 | finds udp qemu-kvm; -; -
+    | finds udp qemu-kvm; udp qemu-kvm-e1000; udp runc-routed; qemu-kvm-e1000=1,1
+unsure(yes nothing nothing nothing) one kind alone: udp native 957,950 qemu-kvm 955,948
+    | finds udp qemu-kvm; -; -; -
 unsure one way alone: udp native 957 xen 955 qemu-kvm-e1000 600 runc-routed 400
-    | finds udp xen; udp qemu-kvm-e1000; udp runc-routed | lacks direction to-guest
-no(no unsure unsure) by the one way: udp native -,950 xen -,780 qemu-kvm-e1000 -,500 runc-routed -,300
-    | finds udp xen; udp qemu-kvm-e1000; udp runc-routed | lacks direction from-guest
-nothing other kinds: udp native 957,950 runc 956,949 runsc-routed 955,948 uml 500,400
+    | finds udp xen; udp qemu-kvm-e1000; udp runc-routed; qemu-kvm-e1000=600/400 | lacks direction to-guest
+no(no unsure unsure unsure) by the one way: udp native -,950 xen -,780 qemu-kvm-e1000 -,500 runc-routed -,300
+    | finds udp xen; udp qemu-kvm-e1000; udp runc-routed; qemu-kvm-e1000=500/300 | lacks direction from-guest
+nothing other kinds: udp native 957,950 runc 956,949 runsc-routed 955,948 uml 500,400 qemu-tcg 90,80
 nothing 50 Mbit/s: udp rate_bits_per_second=50000000 datagrams=4246 native 50,50 xen 50,50 qemu-kvm-e1000 50,50
     runc-routed 50,50
 nothing small datagrams: udp datagram_bytes=64 native 957,950 xen 955,940 qemu-kvm-e1000 600,500 runc-routed 400,300
@@ -224,6 +231,8 @@ no by a larger fall: routers xen 1:125,4:65 | finds xen=0.52
 unsure noise: routers spread=0.05 xen 1:105,4:83 | finds xen=83/105
 yes all of it by one: routers spread=0 xen 1:130 + routers xen 4:91 | finds xen=0.7
 unsure as much as the generator sends: routers xen 1:125,4:87.5 | finds xen=0.7 | generator 135000
+unsure nothing is lost: routers spread=0 xen 1:130,4:130 | finds xen=
+unsure one that loses nothing: routers xen 1:125,4:87.5 + routers spread=0 runc 1:130,4:130 | finds xen=0.7 runc=
 nothing a sweep: routers total_rate_frames_per_second=0 xen 1:125,4:87.5
 nothing not four: routers xen 1:125,2:110,3:99
 nothing on other CPUs: routers xen 1:125 + routers affinity=unpinned xen 4:87.5
@@ -260,6 +269,21 @@ yes each of its own type: frames native 750 xen 150 xen-routed 200 xen-hvm 900 x
     | finds xen-routed=200/150 xen-hvm-routed=950/900
 nothing bridges alone: frames native 750 xen 150
 nothing large frames: frames frame_size_bytes=1500 native 750 xen 150 xen-routed 200
+
+M12
+yes an emulated CPU is none: superpi native 100 runc 101 uml 110 qemu-kvm 112 qemu-tcg 90
+    + bonnie native 300 runc 306 uml 420 qemu-kvm 400 qemu-tcg 200 + zfg native 200 runc 208 uml 600 qemu-kvm 500
+    + masr native 2 runc 2.02 uml 2.5 qemu-kvm 2.4 qemu-tcg 1
+    | finds runc=110/101,112/101; runc=420/306,400/306,600/208,500/208; runc=2.5/2.02,2.4/2.02
+no(no yes yes) by the CPU: superpi native 100 runc 112 uml 101 + bonnie native 300 runc 306 uml 420
+    + masr native 2 runc 2.02 uml 2.5 | finds runc=101/112; runc=420/306; runc=2.5/2.02
+no(nothing no nothing) by one disk: bonnie native 300 runc 306 runsc 420 + zfg native 200 runc 400 runsc 300
+    | finds -; runc=420/306,300/400; -
+unsure noise: superpi spread=0.1 native 100 runc 101 uml 103 + zfg spread=0.1 native 200 runc 208 uml 230
+    + masr spread=0.1 native 2 runc 2 uml 2.1 | finds runc=103/101; runc=230/208; runc=1.05
+unsure(yes nothing nothing) the CPU alone: superpi native 100 runc 101 xen 110 | finds runc=110/101; -; -
+nothing no other kind: superpi native 100 runc 101 openvz 101 qemu-tcg 900 + masr native 2 runc 2.02
+nothing no container: superpi native 100 uml 110 qemu-kvm 105 + masr native 2 uml 2.4
 """,
     WORDS,
 )

@@ -27,6 +27,7 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "xen": {},
     "virtualbox": {},
     "esxi": {"parameters": {**ESXI, "nic": "vmxnet3"}},
+    "tcg-e1000": {"platform": "qemu-tcg", "parameters": {"nic": "e1000"}},
     "esxi-e1000": {"platform": "esxi", "parameters": {**ESXI, "nic": "e1000"}},
 }
 SIZES = (68, 504, 1004, 1504)  # the paper's
@@ -256,14 +257,16 @@ nothing larger frames: 504 flat_out=300 netns 900
 nothing three sources: 3x68 flat_out=60 netns 133
 
 S08
-yes: 68 native 600 netns 133 kvm 76 | finds =133/600,76/600 | generator {OFFERED}
+yes: 68 lossless=yes native 133 + 68 netns 133 kvm 76 | finds =133/600,76/600,1 | generator {OFFERED}
+no native drops frames too: 68 native 500 netns 133 | finds =133/600,500/600 | generator {OFFERED}
 no one of two: 68 netns 133 kvm 570 | finds =0.22167,0.95 | generator {OFFERED}
 no the sender slowed down: 68 egress=each lossless=yes kvm 76 | finds =1 | generator {OFFERED}
 no with FCS too: 64 kvm 570 | finds =0.95 | generator 892857.1429
 unsure scattered: 68 spread=0.1 kvm 540 | generator {OFFERED}
 unsure nothing lost: 68 lossless=yes kvm 76
 unsure nothing lost at the generator: 68 lossless=yes kvm 580 | generator {OFFERED}
-nothing native alone: 68 native 290
+unsure native not measured: 68 netns 133 kvm 76 | finds =133/600,76/600 | generator {OFFERED}
+unsure native alone: 68 lossless=yes native 133 | finds =1 | generator {OFFERED}
 nothing larger frames: 504 native 1000 kvm 300
 nothing three sources: 3x68 kvm 76
 
@@ -305,18 +308,21 @@ nothing nothing beside: 68 native 290 netns 133
 nothing two busy ones: beside-68 netns 0:133,2*heavy:66,2*unpinned:66
 
 S11
-yes whatever VMXNET 3 of VMware does: beside-504 netns 0:900,full:720 esxi 0:1000,full:1000 | finds =0.8
-yes whatever other sizes and loads do: beside-1004 kvm 0:600,half:600,flood:600,full:480
-    + beside-1504 kvm 0:950,full:950 + beside-260 kvm 0:180,full:180 | finds =0.8
+yes whatever VMXNET 3 of VMware does: beside-504 netns 0:900,full:720 esxi 0:1000,full:1000 native 0:1000,full:1000
+    | finds =0.8,1
+yes whatever other sizes and loads do: beside-1004 kvm 0:600,half:600,flood:600,full:480 native 0:1000,full:1000
+    + beside-1504 kvm 0:950,full:950 + beside-260 kvm 0:180,full:180 native 0:500,full:300 | finds =0.8,1
+no native loses too: beside-504 netns 0:900,full:720 native 0:1000,full:800 | finds =0.8,0.8
 no one of two: beside-504 netns 0:900,full:720 kvm 0:300,full:300 | finds =0.8,1
 no with FCS too: beside-500 xen 0:300,full:330 | finds =1.1
 no VMXNET 3 of another: beside-504 kvm-vmxnet3 0:300,full:300 | finds =1
-unsure scattered: beside-504 spread=0.05 kvm 0:300,full:285
+unsure scattered: beside-504 spread=0.05 kvm 0:300,full:285 + beside-504 native 0:1000,full:1000
+unsure native not measured: beside-504 netns 0:900,full:720 | finds =0.8
+unsure native alone: beside-504 native 0:1000,full:1000 | finds =1
 nothing at half its rate: beside-504 kvm 0:300,half:300
 nothing other sizes: beside-68 kvm 0:76,full:76 + beside-1504 kvm 0:950,full:950
 nothing VMXNET 3 alone: beside-504 esxi 0:1000,full:1000
 nothing two that forward: beside-504 kvm 0:300,2*full:300
-nothing native alone: beside-504 native 0:1000,full:1000
 
 S12
 yes as in Table 3, whatever KVM and VirtualBox do: {OPENVZ} + beside-504 through=125.9,120 netns 0:900,full:700
@@ -358,6 +364,17 @@ nothing two that forward: beside-1504 through=127,127 netns 0:1000,2*full:900
     + beside-68 through=124.4,62.7 netns 0:133,2*full:100
 nothing large ones: beside-1504 through=127,62.7 netns 0:1000,full:900
 nothing one of another platform: beside-68 through=72,30 netns 0:133,full@kvm:100
+
+S14
+yes whatever others do: 3x1504 by_source=0.45,0.35,0.2 kvm-e1000 2400 + 3x1504 kvm 2400 tcg-e1000 200 | finds =0.6
+no equal parts: 3x504 kvm-e1000 1500 | finds =1
+no one of two: 3x504 by_source=0.45,0.35,0.2 kvm-e1000 1500 + 3x504 esxi-e1000 1500 | finds =0.6,1
+no one of two sizes: 3x68 by_source=0.45,0.35,0.2 kvm-e1000 70 + 3x1504 kvm-e1000 2400 | finds =0.6,1
+unsure in every second block: 3x504 by_source=0.45,0.35,0.2 kvm-e1000 1500 | finds =0.7746
+    | others 3x504 kvm-e1000 1500
+nothing one source: 1504 kvm-e1000 900
+nothing two sources: 1504 sources=2 egress=each by_source=0.7,0.3 kvm-e1000 1500
+nothing others: 3x1504 by_source=0.45,0.35,0.2 native 3000 netns 3000 kvm 2400 tcg-e1000 200
 """,
     WORDS,
 )

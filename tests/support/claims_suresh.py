@@ -31,7 +31,7 @@ OF_CALLS = ("null-call", "read", "write", "stat", "fstat", "open-close")
 OF_FORKS = ("fork-exit", "fork-exec", "fork-sh")
 PATTERNS = ("randread", "randwrite", "randrw")
 KERNELS = ("copy_rate", "scale_rate", "add_rate", "triad_rate")
-PHASES = (None, Condition("idle", guests=2), Condition("heavy", guests=2))
+PHASES = (None, *(Condition(load, guests=2) for load in ("idle", "heavy", "light")))
 BUILD = {"size": "paper", "timed": "unpack-and-build"}
 FILES = {"size_bytes": 5 * GIB, "block_bytes": 32 * 1024}
 LINK = {"link_rate_bits_per_second": 100_000_000, "size": 119 * MIB}
@@ -70,6 +70,16 @@ class Sent(Word):
         return [changed(Made(label, self.workload, self.parameters, duration, {"throughput": rate}), options)]
 
 
+class Switches(Word):
+    """Nanoseconds of a context switch; the duration of it all, with what pipes cost, says the contrary."""
+
+    def made(self, label: str, values: Values, options: Mapping[str, Any]) -> list[Made]:
+        return [
+            replace(made, value=9e9, figures={"switch_time": made.value})
+            for made in super().made(label, values, options)
+        ]
+
+
 class Inside(Word):
     """Transactions/s that the guest itself asks for; the duration of it all says the contrary of the rate."""
 
@@ -83,7 +93,7 @@ class Inside(Word):
 
 
 def phase(key: str) -> Mapping[str, Condition | None]:
-    """The guest alone, then beside two idle guests, two loaded ones."""
+    """The guest alone, then next to two idle guests, two heavily loaded ones, two lightly loaded ones."""
     return {"condition": PHASES[int(key)]}
 
 
@@ -98,6 +108,7 @@ WORDS: dict[str, Word] = {
     "forks": Word("kernel-operations", {"workers": 1}, by=lambda key: {"operation": OF_FORKS[int(key)]}),
     "calls-by-8": Word("kernel-operations", {"workers": 8}, by=lambda key: {"operation": OF_CALLS[int(key)]}),
     "forks-by-8": Word("kernel-operations", {"workers": 8}, by=lambda key: {"operation": OF_FORKS[int(key)]}),
+    "switches": Switches("context-switch", {"workers": 1, "processes": 8}, 1e3),
     "pipe": Word("kernel-operations", {"workers": 1, "operation": "pipe"}),
     # Section 4.3.1.
     "processes": Word("forkwait", {"processes": 40_000, "workers": 1}),
@@ -133,8 +144,21 @@ NO_STAT += " virtualbox 0.0596,0.1075,0.1457,-,-,0.2532"
 _FORKS = "native 287,439.76,2917 virtualbox 1785.0564,1819.663,9057.9412 kvm 656.875,690.75"
 FORKS, NESTED_PAGES = f"{_FORKS},4442.72", f"{_FORKS},3200"
 PIPE = "native 3.4782 kvm 3.49 virtualbox 16.4372"
+SWITCHES = "switches native 1.5 kvm 3.5 virtualbox 6"
+OF_FORK_AND_SWITCH = "kvm=287/656.875,439.76/690.75,{},1.5/3.5"
+OF_FORK_AND_SWITCH += " virtualbox=287/1785.0564,439.76/1819.663,2917/9057.9412,0.25"
+TABLE_1 = OF_FORK_AND_SWITCH.format("2917/4442.72")
 HOST_2, VIRTUALBOX_2 = "11040.1,10581,13919.2,13363.9", "10470.3,9935.5,13006.6,12432.3"
 KVM_2, SLOW = "9152,8628.4,11664,10190", "tcg 900,700,600,500 gvisor 900,700,600,500"
+# What KVM does of Table 1 in VirtualBox's performance, and of Table 3 without heavy load.
+KVM_AHEAD = (
+    "0.0596/0.0541,0.1075/0.1056,0.292/0.2797,0.1013/0.0929,0.2532/0.2314,"
+    "1785.0564/656.875,1819.663/690.75,9057.9412/4442.72,"
+)
+DATABASE = (
+    "215.22/200.37,217.13/201.2,213.55/164.85,349.12/329.06,356.91/326.57,277.17/190.27,"
+    "531.56/137.74,544.71/137.23,308.51/126.23"
+)
 
 CASES = cases(
     f"""
@@ -162,16 +186,21 @@ nothing others: calls native -,0.1 runc -,0.1 gvisor -,0.7 | lacks platform
 K02
 yes Table 1: forks {FORKS} runc 287,439.76,2917 gvisor 287,439.76,2917
     + calls {CALLS} runc 0.0537,0.1031,0.1251,0.2484,0.0826,0.2282 gvisor 0.0537,0.1031,0.1251,0.2484,0.0826,0.2282
-    + pipe {PIPE} runc 3.4782 gvisor 3.4782 | finds forks kvm virtualbox
-yes whatever eight workers do: forks {FORKS} + forks-by-8 {NESTED_PAGES} | finds forks kvm virtualbox
-no nested pages: forks {NESTED_PAGES} | finds forks kvm virtualbox
-unsure 50 % longer: forks native 287,439.76,2917 kvm 656.875,690.75,4376 virtualbox 1785.0564,1819.663,9057.9
-    | finds forks kvm virtualbox
-unsure no shell: forks native 287,439.76 kvm 656.875,690.75 virtualbox 1785.0564,1819.663 | finds forks kvm virtualbox
+    + pipe {PIPE} runc 3.4782 gvisor 3.4782 + {SWITCHES} runc 1.5 gvisor 1.5 | finds {TABLE_1}
+yes whatever eight workers do: forks {FORKS} + forks-by-8 {NESTED_PAGES} + {SWITCHES}
+    + switches workers=8 native 1.5 kvm 1.6 | finds {TABLE_1}
+no(no yes) nested pages: forks {NESTED_PAGES} + {SWITCHES} | finds {OF_FORK_AND_SWITCH.format("2917/3200")}
+no(yes no) fast switches: forks {FORKS} + switches native 1.5 kvm 3.5 virtualbox 1.8
+    | finds {TABLE_1.replace(",0.25", ",1.5/1.8")}
+unsure(unsure yes) 50 % longer: forks {_FORKS},4376 + {SWITCHES} | finds {OF_FORK_AND_SWITCH.format("2917/4376")}
+unsure(unsure yes) no shell: forks native 287,439.76 kvm 656.875,690.75 virtualbox 1785.0564,1819.663 + {SWITCHES}
+    | finds kvm=287/656.875,439.76/690.75,1.5/3.5 virtualbox=287/1785.0564,439.76/1819.663,0.25
     | lacks operation fork-sh
-nothing eight workers: forks-by-8 {FORKS} | lacks workers 1
-nothing no process: calls {CALLS} + pipe {PIPE} | lacks operation fork-exit
-nothing others: forks native -,-,2917 gvisor -,-,9000 tcg -,-,40000 | lacks platform
+unsure(yes nothing) no switch: forks {FORKS} | finds forks kvm virtualbox | lacks value
+unsure(nothing yes) no process: calls {CALLS} + pipe {PIPE} + {SWITCHES} | finds switches kvm virtualbox
+    | lacks operation fork-exit
+nothing eight workers: forks-by-8 {FORKS} + switches workers=8 native 1.5 kvm 3.5 | lacks workers 1
+nothing others: forks native -,-,2917 gvisor -,-,9000 tcg -,-,40000 + switches native 1.5 gvisor 9 | lacks platform
 
 K03
 yes: processes native 94 kvm 232 virtualbox 624 runc 95 gvisor 99 | finds processes kvm virtualbox
@@ -249,13 +278,20 @@ nothing no other guest: link native 95.13 kvm 93.08 | lacks between guests
 nothing others: link runc 95 + bridge runc 9000 | lacks platform
 
 K09
-yes whatever VirtualBox does: nginx rate_requests_per_second=100 native 1 kvm 1.5,1.5,1.7 virtualbox 1.5,1.5,1.7 +
+yes: nginx rate_requests_per_second=100 native 1 kvm 1.5,1.5,1.7 virtualbox 1.5,1.5,1.7 +
     nginx rate_requests_per_second=1600 native 2 kvm 3,3.1,12 virtualbox 3,3.1,3.5 tcg 9,9.1,9.3 runc 2,2,2.1
-    gvisor 4,4,4.2 | finds kvm=0.25
-no half as long again: nginx rate_requests_per_second=1600 kvm 3,3.1,4.5 virtualbox 3,3,9 | finds kvm=3/4.5
-unsure twice as long: nginx rate_requests_per_second=1600 spread=0.1 kvm 3,3,6.1 | finds kvm=3/6.1
-nothing VirtualBox: nginx rate_requests_per_second=1600 native 2 virtualbox 3,3.1,3.5 | lacks platform
-nothing idle guests: nginx rate_requests_per_second=1600 native 2 kvm 3,3.1 | lacks neighbour load heavy
+    gvisor 4,4,4.2 | finds kvm=0.25 virtualbox=3/3.5
+no(no yes) half as long again: nginx rate_requests_per_second=1600 kvm 3,3.1,4.5 virtualbox 3,3,3.5
+    | finds kvm=3/4.5 virtualbox=3/3.5
+no(yes no) VirtualBox too: nginx rate_requests_per_second=1600 kvm 3,3.1,12 virtualbox 3,3,9
+    | finds kvm=0.25 virtualbox=1/3
+unsure(unsure yes) twice as long: nginx rate_requests_per_second=1600 spread=0.1 kvm 3,3,6.1
+    + nginx rate_requests_per_second=1600 virtualbox 3,3,3.5 | finds kvm=3/6.1 virtualbox=3/3.5
+unsure(yes nothing) KVM alone: nginx rate_requests_per_second=1600 kvm 3,3.1,12 | finds kvm=0.25 | lacks platform
+unsure(nothing yes) VirtualBox alone: nginx rate_requests_per_second=1600 native 2 virtualbox 3,3.1,3.5
+    | finds virtualbox=3/3.5 | lacks platform
+nothing idle guests: nginx rate_requests_per_second=1600 native 2 kvm 3,3.1 virtualbox 3,3.1
+    | lacks neighbour load heavy
 
 K10
 yes Table 3: outside threads=2 kvm 215.22,217.13,85.24 virtualbox 200.37,201.2,89.05 tcg 100,80,99 gvisor 100,80,99
@@ -290,6 +326,80 @@ no: povray native 830 virtualbox 990 kvm 817 | finds povray virtualbox kvm
 unsure: povray spread=0.1 native 830 virtualbox 912 | finds povray virtualbox
 nothing others: povray native 830 runc 830 tcg 9000 | lacks platform
 nothing no scene: processes native 94 kvm 232 | lacks value
+
+K13
+yes Table 2, whatever one thread does: stream threads=2 native {HOST_2} virtualbox {VIRTUALBOX_2} kvm {KVM_2} {SLOW}
+    + stream threads=1 virtualbox {KVM_2} kvm {VIRTUALBOX_2}
+    + stream threads=8 virtualbox 11396.2,11426.9,12884,12804.8 kvm 10724.1,10649.8,12435.1,12252.9 | finds
+    virtualbox=10470.3/9152,9935.5/8628.4,13006.6/11664,12432.3/10190,11396.2/10724.1,11426.9/10649.8,12884/12435.1,12804.8/12252.9
+no by triad: stream threads=4 virtualbox 9152,8628,11664,9000 kvm {KVM_2}
+    | finds virtualbox=1,8628/8628.4,1,9000/10190
+unsure: stream threads=2 spread=0.1 virtualbox {VIRTUALBOX_2} kvm {VIRTUALBOX_2} | finds virtualbox=1,1,1,1
+nothing one thread: stream threads=1 virtualbox {VIRTUALBOX_2} kvm {KVM_2} | lacks threads
+nothing no KVM: stream threads=2 native {HOST_2} virtualbox {VIRTUALBOX_2} | lacks compared
+nothing others: stream threads=2 kvm {KVM_2} {SLOW} | lacks platform
+
+K14
+yes Table 1: processes native 94 kvm 232 virtualbox 624 tcg 100 gvisor 100 + pipe {PIPE} + forks {FORKS}
+    + calls kvm 0.0541,0.1056,-,0.2797,0.0929,0.2314 virtualbox 0.0596,0.1075,-,0.292,0.1013,0.2532
+    | finds kvm={KVM_AHEAD}16.4372/3.49,624/232
+yes whatever eight workers do: pipe {PIPE} + processes kvm 232 virtualbox 624
+    + processes-by-8 kvm 24 virtualbox 20 + calls-by-8 kvm 0.06 virtualbox 0.05 | finds kvm=16.4372/3.49,624/232
+no(no yes) by one operation: calls kvm 0.0541,0.1156 virtualbox 0.0596,0.1075 + processes kvm 232 virtualbox 624
+    | finds kvm=0.0596/0.0541,0.1075/0.1156,624/232
+no(yes no) by processes: pipe {PIPE} + processes kvm 232 virtualbox 300 | finds kvm=16.4372/3.49,300/232
+unsure(yes unsure) twice as fast: pipe {PIPE} + processes spread=0.1 kvm 232 virtualbox 470
+    | finds kvm=16.4372/3.49,470/232
+unsure(yes nothing) no forkwait: pipe {PIPE} | finds kvm=16.4372/3.49 | lacks value
+nothing no VirtualBox: pipe native 3.4782 kvm 3.49 + processes native 94 kvm 232 | lacks compared
+nothing no KVM: pipe native 3.4782 virtualbox 16.4372 + processes native 94 virtualbox 624 | lacks platform
+
+K15
+yes Table 3: outside threads=2 kvm 215.22,217.13,85.24,213.55 virtualbox 200.37,201.2,89.05,164.85
+    + outside kvm 349.12,356.91,101.6,277.17 virtualbox 329.06,326.57,105.13,190.27 tcg 1,1,1,1
+    + outside threads=8 kvm 531.56,544.71,82.81,308.51 virtualbox 137.74,137.23,78.72,126.23
+    | finds kvm={DATABASE} virtualbox=89.05/85.24,105.13/101.6
+no(no yes) alone: outside kvm 300,356.91,101.6,277.17 virtualbox 329.06,326.57,105.13,190.27
+    | finds kvm=300/329.06,356.91/326.57,277.17/190.27 virtualbox=105.13/101.6
+no(yes no) beside loaded guests: outside kvm 349.12,356.91,120 virtualbox 329.06,326.57,105.13
+    | finds kvm=349.12/329.06,356.91/326.57 virtualbox=105.13/120
+unsure(yes unsure) beside loaded guests: outside spread=0.02 kvm 400,400,100 virtualbox 300,300,101
+    | finds kvm=4/3,4/3 virtualbox=1.01
+unsure(yes nothing) idle guests alone: outside kvm 349.12,356.91 virtualbox 329.06,326.57
+    | finds kvm=349.12/329.06,356.91/326.57 | lacks neighbour load heavy
+unsure(yes nothing) eight threads alone: outside threads=8 kvm 531.56,544.71,82.81 virtualbox 137.74,137.23,78.72
+    | finds kvm=531.56/137.74,544.71/137.23 | lacks threads
+nothing others: outside native 400 runc 400,300,390 | lacks platform
+
+K16
+yes Table 4: povray native 830 kvm 817,836,1276,980 virtualbox 878,896,1530,1119 tcg 500,500,500,500
+    | finds kvm=878/817,896/836,1530/1276,1119/980
+no beside loaded guests: povray kvm 817,836,1600 virtualbox 878,896,1530 | finds kvm=878/817,896/836,1530/1600
+unsure alone: povray spread=0.02 kvm 817 virtualbox 825 | finds kvm=825/817
+nothing no VirtualBox: povray native 830 kvm 817 | lacks compared
+nothing others: povray native 830 runc 830,835,1300 | lacks platform
+
+K17
+yes Table 1: pipe {PIPE} tcg 31.3038 gvisor 24.3474 + calls {CALLS} | finds pipe kvm virtualbox
+no(no yes) by KVM: pipe native 3.4782 kvm 4.2 virtualbox 16.4372 | finds pipe kvm virtualbox
+no(yes no) by VirtualBox: pipe native 3.4782 kvm 3.49 virtualbox 7 | finds pipe kvm virtualbox
+unsure: pipe spread=0.1 native 3.4782 kvm 3.8 virtualbox 13.9 | finds pipe kvm virtualbox
+unsure(yes nothing) KVM alone: pipe native 3.4782 kvm 3.49 | finds pipe kvm | lacks platform
+nothing eight workers: pipe workers=8 {PIPE} | lacks workers 1
+nothing no pipe: calls {CALLS} | lacks operation pipe
+
+K18
+yes: link native 95.13 virtualbox 91.61 kvm 93.08 + link-by-8 virtualbox 95 kvm 90
+    + bridge virtualbox 453.29 kvm 528.64 + bridge-by-8 virtualbox 400 kvm 300 | finds kvm=93.08/91.61,528.64/453.29
+no(no yes) over the link: link virtualbox 93.08 kvm 91.61 + bridge virtualbox 453.29 kvm 528.64
+    | finds kvm=91.61/93.08,528.64/453.29
+no(yes no) between guests: link virtualbox 91.61 kvm 93.08 + bridge virtualbox 453.29 kvm 400
+    | finds kvm=93.08/91.61,400/453.29
+unsure(unsure yes) the link is the limit: link spread=0.02 virtualbox 93 kvm 93.1
+    + bridge virtualbox 453.29 kvm 528.64 | finds kvm=93.1/93,528.64/453.29
+unsure(yes nothing) the link alone: link virtualbox 91.61 kvm 93.08 | finds kvm=93.08/91.61 | lacks between guests
+nothing no VirtualBox: link native 95.13 kvm 93.08 + bridge kvm 528.64 | lacks compared
+nothing others: link runc 95 + bridge runc 9000 | lacks platform
 """,
     WORDS,
     spread=0.004,

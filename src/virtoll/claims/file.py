@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from virtoll.claims.model import Claim
-from virtoll.claims.names import Names, unknown_name
+from virtoll.claims.names import Names, impossible
 from virtoll.errors import UsageError, complaint
 from virtoll.reference.published import reference_yaml
 from virtoll.runfolder.yaml_file import parse_yaml, read_text
@@ -33,7 +33,7 @@ def published_claims() -> tuple[Claim, ...]:
 def load_claims(path: Path, names: Names | None = None) -> tuple[Claim, ...]:
     """The claims of a user's file; a ``UsageError`` that names file, claim and key where there is anything wrong.
 
-    ``names``: what there is to be measured; a claim of anything else is refused. None: not looked at.
+    ``names``: what there is to be measured; a claim that no run of it can meet is refused. None: not looked at.
     """
     return parse_claims(read_text(path), str(path), names)
 
@@ -42,7 +42,7 @@ def parse_claims(text: str, name: str, names: Names | None = None) -> tuple[Clai
     """As `load_claims`, from text; ``name`` is only named in complaints."""
     claims = _claims(parse_yaml(text, name), name)
     for claim in claims:
-        wrong = None if names is None else unknown_name(claim, names)
+        wrong = None if names is None else impossible(claim, names)
         if wrong is not None:
             raise UsageError(f"{name}: claim {claim.id}: {wrong}")
     return claims

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,10 @@ from virtoll.cli.verify import tell_damage
 from virtoll.errors import UsageError
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from virtoll.claims import Claim, Names
+    from virtoll.claims.names import Values
 
 
 def claims(
@@ -67,11 +71,27 @@ def claimed_names() -> Names:
     """All that a claim may name of what Virtoll measures."""
     from virtoll.claims import Names
     from virtoll.platforms import EVERY_PLATFORM
+    from virtoll.runfolder.conditions import LOAD_WORDS
+    from virtoll.stats.compared import NOTHING
     from virtoll.workloads import WORKLOADS
 
-    metrics, parameters = {}, {}
-    for name, kind in WORKLOADS.items():
-        metrics[name] = [metric.name for metric in kind.metrics]
-        parameters[name] = list(kind.parameter_model.model_fields)
-    families = {kind.family for kind in EVERY_PLATFORM.values()}
-    return Names(metrics=metrics, parameters=parameters, products=list(EVERY_PLATFORM), families=families)
+    return Names(
+        metrics={name: [metric.name for metric in kind.metrics] for name, kind in WORKLOADS.items()},
+        parameters={name: _parameters(kind.parameter_model) for name, kind in WORKLOADS.items()},
+        products=list(EVERY_PLATFORM),
+        families={kind.family for kind in EVERY_PLATFORM.values()},
+        loads=[*LOAD_WORDS, NOTHING],
+        forwarding=[name for name, kind in WORKLOADS.items() if kind.metrics[0].source == "points"],
+    )
+
+
+def _parameters(model: type[BaseModel]) -> dict[str, Values]:
+    """What each parameter of a workload may be."""
+    from virtoll.claims.names import Values
+    from virtoll.experiment.describe import allowed_values, number_range, recorded_value
+
+    parameters = {}
+    for name, field in model.model_fields.items():
+        least, most = number_range(field)
+        parameters[name] = Values(allowed_values(field), partial(recorded_value, field), least, most)
+    return parameters

@@ -7,13 +7,14 @@ Main types: ``Words`` (on a type whose form a pattern checks: the pattern in wor
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ByteSize
+from pydantic import BaseModel, ByteSize, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 
@@ -83,6 +84,23 @@ def allowed_values(field: FieldInfo) -> str:
     limits = _Limits()
     limits.take(field.metadata)
     return _words(field.annotation, limits)
+
+
+def number_range(field: FieldInfo) -> tuple[float, float]:
+    """The least and the largest number that a key may have; without a limit, infinite."""
+    limits = _Limits(least=-math.inf, most=math.inf)
+    limits.take(field.metadata)
+    return cast("float", limits.least), cast("float", limits.most)
+
+
+def recorded_value(field: FieldInfo, value: Any) -> Any:
+    """A value of a key as a run's records have it: a size in bytes; None if the key may not have it."""
+    kind: Any = Annotated[field.annotation, field]
+    adapter = TypeAdapter[Any](kind)
+    try:
+        return adapter.dump_python(adapter.validate_python(value), mode="json")
+    except ValidationError:
+        return None
 
 
 def literal_values(annotation: Any) -> tuple[str, ...]:

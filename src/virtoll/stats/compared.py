@@ -35,7 +35,7 @@ class Reading(StrEnum):
     """What is read of a trial: its metric's value, or what else its records tell.
 
     `FLAT_OUT`: frames/s forwarded of what was sent as fast as could be. `DELIVERED`: the share of those frames that
-    came through. `NEIGHBOUR_DELIVERED`: the same of the guest beside that forwards as a load. `LEAST_SHARE`: the least
+    came through. `NEIGHBOUR_DELIVERED`: the same of the neighbour that forwards as a load. `LEAST_SHARE`: the least
     source's (or guest's) part of the frames, 1 for an equal one. `CLOCK_ERROR`: of the guest's clock, without its sign,
     as a share of the time that passes. `HOST_CPU`: how many of the host's CPUs the guest's processes take meanwhile.
     """
@@ -147,6 +147,7 @@ class Compared(Strict):
 
     `where`: by parameter of the workload, and by `guests`, `vcpus`, `neighbour_...` (see `readings`).
     `link_mbit_per_second`: only what each source sends at no more than a link of so many Mbit/s carries counts.
+    `overloaded`: only guests that lost frames at the highest rate that they were offered count.
     `ignoring`: parameters that may differ between both sides. `per`: a parameter that values are divided by.
     `together`: of several guests at once, what all do. `relative_to_baseline`: both sides are shares of the baseline's.
     """
@@ -158,6 +159,7 @@ class Compared(Strict):
     where: dict[str, AllowedOrEach] = Field(default_factory=dict)
     link_mbit_per_second: Annotated[float, Field(gt=0)] | None = None
     against: Literal["baseline"] | Against | None = None
+    overloaded: bool = False
     ignoring: list[str] = Field(default_factory=list)
     per: str | None = None
     together: bool = False

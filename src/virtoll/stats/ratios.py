@@ -215,6 +215,8 @@ class Ratios:
         for cell in sides:
             if cell is not None and cell.untold:
                 return cell.untold
+        if compared.overloaded and sides[0].lossless:
+            return "almost no frames were lost, so it was not overloaded"
         parties = self._parties(compared, sides)
         for label, task in parties:
             if label in self._elsewhere and task.is_forwarding_rate:

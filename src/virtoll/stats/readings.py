@@ -9,6 +9,7 @@ Main type: `Cell`. Its `attributes` are all that a test's `where` can name: the 
 
 import json
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -63,7 +64,8 @@ class Cell:
 
     `under`: `ALONE`, or what it ran beside or with. `lower_is_better`: of what was read. `at_least`: the true value may
     be larger than what was read. `width`: how far above it the upper bound of its search is, as a logarithm. `untold`:
-    why nothing can be said of the value, empty where something can.
+    why nothing can be said of the value, empty where something can. `lossless`: a guest alone forwarded almost all
+    frames at the highest rate that it was offered.
     """
 
     platform: str
@@ -76,6 +78,7 @@ class Cell:
     at_least: bool = False
     width: float = 0.0
     untold: str = ""
+    lossless: bool = False
 
     @property
     def key(self) -> tuple[str, Task, Under]:
@@ -132,6 +135,7 @@ def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
             lower_is_better=task.metric.better == "lower",
             at_least=under == ALONE and (platform, task) in analysis.lower_bounds,
             width=analysis.rate_widths.get((platform, task), 0.0) if under == ALONE else 0.0,
+            lossless=under == ALONE and _kept_up(analysis, platform, task),
         )
 
     for (platform, task), summary in analysis.cells.items():
@@ -146,11 +150,10 @@ def _values(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
 
 def _points(analysis: Analysis, reading: Reading, attributes: AttributesOf) -> Iterable[Cell]:
     """Cells of what single points tell: the one flat out, or for the sources' parts the one that forwarded most."""
-    apart = receiving_apart(analysis.data.boots)
 
     def read(trial: TrialRecord, task: Task) -> float | None:
         points = trial.points if task.metric.source == "points" else ()
-        return _read(points or (), reading, apart=trial.platform in apart)
+        return _read(points or (), reading)
 
     trials = (*analysis.data.trials, *analysis.data.with_neighbours)
     for (platform, task, under), rounds in _rounds_of(analysis, trials, read).items():
@@ -206,7 +209,7 @@ def _rounds_of(
     return rounds
 
 
-def _read(points: Sequence[Point], reading: Reading, *, apart: bool) -> float | None:
+def _read(points: Sequence[Point], reading: Reading) -> float | None:
     """The logarithm of what a reading tells of a trial's points; None where they do not tell it."""
     if not points:
         return None
@@ -218,19 +221,20 @@ def _read(points: Sequence[Point], reading: Reading, *, apart: bool) -> float | 
     if not flat_out:
         return None
     if reading is Reading.DELIVERED:
-        return _delivered(flat_out[-1:], apart=apart)
+        return _delivered(flat_out[-1:])
     rate = forwarded_rate(flat_out[-1])
     return math.log(rate) if rate else None
 
 
-def _delivered(points: Sequence[Point], *, apart: bool) -> float | None:
+def _delivered(points: Sequence[Point], *, with_refused: bool = False) -> float | None:
     """The logarithm of the share of frames that came through; half a frame is added to either kind (Anscombe 1956).
 
-    So a share of nothing has a logarithm too. `apart`: what the first interface refused was turned away as well.
+    So a share of nothing has a logarithm too. What the first interface refuses slows a sender down, as flow control
+    does, and is not lost. `with_refused`: the sender has a rate to keep, and what was refused did not come through.
     """
     sources = [source for point in points for source in point.sources]
     sent = sum(source.offered_frames for source in sources)
-    if apart:
+    if with_refused:
         sent += sum(source.refused_frames or 0 for source in sources)
     through = sum(counts.forwarded_frames for point in points for counts in point.sink.per_source)
     return math.log((through + 0.5) / (sent + 1.0)) if sent else None
@@ -241,13 +245,33 @@ def _not_overloaded(analysis: Analysis, platform: str, task: Task) -> str:
 
     One that loses nothing, though the generator could send more, slows the sender down.
     """
-    curve = analysis.curve(platform, task)
-    if curve is None or not curve.lossless:
+    if not _is_lossless(analysis, platform, task):
         return ""
     headroom = analysis.headrooms.get((platform, task))
     if headroom is not None and headroom.share is not None and not headroom.generator_bound:
         return ""
     return "almost no frames were lost at full load, so it was not offered more than it can forward"
+
+
+def _is_lossless(analysis: Analysis, platform: str, task: Task) -> bool:
+    curve = analysis.curve(platform, task)
+    return curve is not None and curve.lossless
+
+
+def _kept_up(analysis: Analysis, platform: str, task: Task) -> bool:
+    """Whether a guest alone forwarded almost all frames at the highest rate that it was offered."""
+    curve = analysis.curve(platform, task)
+    if curve is None:
+        return False
+    highest = curve.points[-1].intended_rate
+    if highest is None:
+        return curve.lossless
+    forwarded = [
+        point.forwarded_frames / point.intended_frames
+        for point in analysis.points
+        if (point.platform, point.parameters, point.intended_rate) == (platform, task.parameters, highest)
+    ]
+    return statistics.median(forwarded) >= 1 - LOSSLESS_SHARE
 
 
 def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
@@ -256,7 +280,7 @@ def _neighbours(analysis: Analysis, attributes: AttributesOf) -> Iterable[Cell]:
 
     def read(trial: TrialRecord, _task: Task) -> float | None:
         points = [neighbour.traffic for neighbour in trial.neighbours if neighbour.traffic is not None]
-        return _delivered(points, apart=trial.platform in apart)
+        return _delivered(points, with_refused=trial.platform in apart)
 
     for (platform, task, under), rounds in _rounds_of(analysis, analysis.data.with_neighbours, read).items():
         yield Cell(platform, task, under, attributes(task, under), rounds, SHARE)
