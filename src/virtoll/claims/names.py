@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from operator import methodcaller
 from typing import Any
 
 from virtoll.claims.model import Claim, Test
@@ -75,14 +74,7 @@ def _unmet(test: Test, names: Names) -> str | None:
     of_test, theirs = _listed(test.workload), _listed(against.workload or test.workload)
     for key, where, workloads in (("where", test.where, of_test), ("against.where", against.where, theirs)):
         for name, value in where.items():
-            why = _unmet_value(
-                value, [names.parameters[key][name] for key in workloads if name in names.parameters[key]]
-            )
-            if name == NEIGHBOUR_LOAD and why is None:
-                values = filter(None, map(methodcaller("get", name), map(names.parameters.__getitem__, workloads)))
-            why = _unmet_value(value, list(values))
-            if name == NEIGHBOUR_LOAD and why is None:
-                why = _unmet_value(value, [_of_words(names.loads)])
+            why = _unmet_value(value, _values_of(name, workloads, names))
             if why is not None:
                 return f"{key}.{name}': {why}"
     for key in ("link_mbit_per_second", "overloaded"):
@@ -91,13 +83,21 @@ def _unmet(test: Test, names: Names) -> str | None:
     return None
 
 
+def _values_of(name: str, workloads: Collection[str], names: Names) -> list[Values]:
+    """What a parameter, or the load of a neighbour, may be; none for other attributes of a run's values."""
+    if name == NEIGHBOUR_LOAD:
+        return [_of_words(names.loads)]
+    models = map(names.parameters.__getitem__, workloads)
+    return [parameters[name] for parameters in models if name in parameters]
+
+
 def _unmet_value(condition: object, values: Collection[Values]) -> str | None:
     """Why none of the workloads that have a parameter can meet a condition on it; None if one can."""
     if not values or (isinstance(condition, str) and condition in EXTREMES):
         return None
     allowed = " or ".join(sorted({known.allowed for known in values}))
     if isinstance(condition, Range):
-        if any(map(methodcaller("meets", condition), values)):
+        if any(known.meets(condition) for known in values):
             return None
         return f"no run has such a value; it is {allowed}"
     if isinstance(condition, Each | list):

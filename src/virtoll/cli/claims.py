@@ -75,13 +75,19 @@ def claimed_names() -> Names:
     from virtoll.stats.compared import NOTHING
     from virtoll.workloads import WORKLOADS
 
+    metrics, parameters, forwarding = {}, {}, set()
+    for name, kind in WORKLOADS.items():
+        metrics[name] = [metric.name for metric in kind.metrics]
+        parameters[name] = _parameters(kind.parameter_model)
+        if kind.metrics[0].source == "points":
+            forwarding.add(name)
     return Names(
-        metrics={name: [metric.name for metric in kind.metrics] for name, kind in WORKLOADS.items()},
-        parameters={name: _parameters(kind.parameter_model) for name, kind in WORKLOADS.items()},
+        metrics=metrics,
+        parameters=parameters,
         products=list(EVERY_PLATFORM),
         families={kind.family for kind in EVERY_PLATFORM.values()},
         loads=[*LOAD_WORDS, NOTHING],
-        forwarding=[name for name, kind in WORKLOADS.items() if kind.metrics[0].source == "points"],
+        forwarding=forwarding,
     )
 
 
