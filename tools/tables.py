@@ -56,6 +56,9 @@ from virtoll.runfolder.schema import run_folder_schema
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.base import Metric
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools import studies
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 FILES: Final = tuple(
     ROOT / name
@@ -221,6 +224,11 @@ def _again(one: PaperFigure) -> tuple[str, str, str]:
         if any(value is row for row in rows_of(one, part))
     }
     return ", ".join(words[form] for form in forms), ", ".join(f"`{name}`" for name in names), str(len(numbers) or "–")
+
+
+def items_of(study: str) -> str:
+    """What a paper ran, a row each with what it has come to."""
+    return table(("in the paper", "in Virtoll", "state", "what is not there"), studies.rows(study))
 
 
 def columns(folder: Path) -> str:  # noqa: ARG001 - as the other tables
@@ -421,6 +429,11 @@ TABLES: Final[Mapping[str, Callable[[Path], str]]] = {
     "options": options,
     "parameters": parameters,
     "platforms": platforms,
+    "studies": lambda _: table(("study", *studies.State), studies.counts()),
+    "studies-camargos": lambda _: items_of("camargos2008"),
+    "studies-mattos": lambda _: items_of("mattos2012"),
+    "studies-schlosser": lambda _: items_of("schlosser2011"),
+    "studies-suresh": lambda _: items_of("suresh2014"),
     "workloads": workloads,
 }
 

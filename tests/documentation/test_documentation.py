@@ -99,24 +99,6 @@ def test_an_anchor_is_made_as_github_makes_it() -> None:
     ]
 
 
-def test_the_page_of_the_studies_counts_its_rows() -> None:
-    """A row's state is in its third column; the table at the top has their numbers, a study and in all."""
-    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
-    states = ("complete", "in part", "not there", "discontinued")
-    counted = {}
-    for section in text.split("\n## What is there\n")[1].split("\n## ")[1:]:
-        cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-        assert {len(row) for row in cells} == {4}
-        assert {row[2] for row in cells} <= {*states, "state", "---", "–"}
-        counted[section.partition("\n")[0]] = [sum(row[2] == state for row in cells) for state in states]
-    said = {
-        study: [int(number) for number in numbers.split(" | ")]
-        for study, numbers in re.findall(r"^\| (?:\[([^\]]+)\]\(#[^|]+|all) \| ([\d |]+) \|$", text, re.MULTILINE)
-    }
-    assert said.pop("") == [sum(column) for column in zip(*counted.values(), strict=True)]
-    assert said == counted
-
-
 def test_the_page_of_the_studies_names_keys_that_there_are() -> None:
     """The key of each ``key: value`` is in a preset, or another page explains it."""
     other = [path for path in PAGES if path.name != "studies.md"]
