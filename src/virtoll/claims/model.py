@@ -64,7 +64,8 @@ class Claim(Strict):
     """One finding of a paper, a promise or a requirement: what it says, who says it and where, and its `tests`.
 
     `paper`: a study of `reference/`; None: a user's own claim. `quotation`: its words there. `note`: what must be known
-    of it, such as a table of the paper that says otherwise. `bounds`: whether the source prints the numbers that the
+    of it, such as a table of the paper that says otherwise. Papers measured on machines and not within virtual ones: so
+    do their tests (`host: bare-metal`). `bounds`: whether the source prints the numbers that the
     tests ask for. `inferred`: it follows from the source, which does not say it.
     """
 
@@ -77,3 +78,10 @@ class Claim(Strict):
     bounds: Literal["printed", "ours"] = "printed"
     inferred: bool = False
     tests: list[Test] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _papers_had_machines(self) -> Self:
+        if self.paper is None:
+            return self
+        tests = [test.model_copy(update={"host": "bare-metal"}) for test in self.tests]
+        return self.model_copy(update={"tests": tests})

@@ -124,7 +124,7 @@ def platforms_sentences(analysis: Analysis) -> Iterator[str]:
     lacking = [entry.label for entry in manifest.platforms if not entry.available]
     yield from listed("Not available on this host and so skipped:", lacking)
     yield from _parameters(there, str(manifest.experiment.get("text") or ""))
-    elsewhere = [f"{entry.label} on {entry.host}" for entry in there if entry.host not in (None, "this machine")]
+    elsewhere = [f"{entry.label} on {entry.host}" for entry in there if not entry.is_here]
     yield from listed("Guests of some were on other hosts:", elsewhere, "Further ones were")
     stand = [f"{entry.label} for {entry.stands_for}" for entry in there if entry.stands_for]
     yield from listed("In the place of the paper's platforms stand", stand, "Further ones are")

@@ -49,6 +49,11 @@ class PlatformEntry(Record):
     vcpus: int | None = None
     memory_bytes: int | None = None
 
+    @property
+    def is_here(self) -> bool:
+        """Whether its guests live on the machine that measures."""
+        return self.host in (None, "this machine")
+
 
 class MetricRecord(Record):
     """How the value of a workload's trial is read.

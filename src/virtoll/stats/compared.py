@@ -147,6 +147,7 @@ class Compared(Strict):
 
     `where`: by parameter of the workload, and by `guests`, `vcpus`, `neighbour_...` (see `readings`).
     `link_mbit_per_second`: only what each source sends at no more than a link of so many Mbit/s carries counts.
+    `host`: on a host that is itself a virtual machine no guest counts that the CPU assists, and none of Xen's.
     `overloaded`: only guests that lost frames at the highest rate that they were offered count.
     `ignoring`: parameters that may differ between both sides. `per`: a parameter that values are divided by.
     `together`: of several guests at once, what all do. `relative_to_baseline`: both sides are shares of the baseline's.
@@ -159,6 +160,7 @@ class Compared(Strict):
     where: dict[str, AllowedOrEach] = Field(default_factory=dict)
     link_mbit_per_second: Annotated[float, Field(gt=0)] | None = None
     against: Literal["baseline"] | Against | None = None
+    host: Literal["bare-metal"] | None = None
     overloaded: bool = False
     ignoring: list[str] = Field(default_factory=list)
     per: str | None = None

@@ -25,7 +25,7 @@ from virtoll.stats.compare import Comparison, means_by_host
 from virtoll.stats.compared import Compared, Reading
 from virtoll.stats.intervals import CONFIDENCE, Interval, student
 from virtoll.stats.readings import SHARE, Cell, Under, cells_of
-from virtoll.stats.sides import Sides, is_wanted, not_measured, sides_of
+from virtoll.stats.sides import Sides, is_wanted, nested_guests, not_measured, sides_of
 from virtoll.stats.values import Task
 
 
@@ -95,6 +95,7 @@ class Ratios:
         self._elsewhere = forwarded_elsewhere(analysis.data.boots)
         self._agents = agents_by_platform(analysis.data.boots)
         self._hosts = hosts_of(analysis.data.manifest)
+        self._nested = nested_guests(analysis.data.manifest)
         self._cells = cache(lambda reading, link: cells_of(analysis, reading, link))
         self._values = cache(lambda link: {cell.key: cell for cell in self._cells(Reading.VALUE, link)})
         # The run's own comparisons: with the baseline, alone or with as many guests, and with the same guest alone.
@@ -126,9 +127,13 @@ class Ratios:
     def caveat(self, compared: Compared, side: Sides | ClockError) -> str | None:
         """Why its numbers are no results; None where they are."""
         if isinstance(side, ClockError):
-            return self._analysis.caveats.get(side.platform)
-        labels = (label for label, _ in self._parties(compared, side))
-        return next((self._analysis.caveats[label] for label in labels if label in self._analysis.caveats), None)
+            labels = [side.platform]
+        else:
+            labels = [label for label, _ in self._parties(compared, side)]
+        caveats = self._analysis.caveats
+        if compared.host == "bare-metal":
+            caveats = {**self._nested, **caveats}
+        return next((caveats[label] for label in labels if label in caveats), None)
 
     def ratio(self, compared: Compared, side: Sides | ClockError, family: int, *, value: bool) -> Ratio:
         """One of the sides' ratios; `family`: with how many its interval is simultaneous.

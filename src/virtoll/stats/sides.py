@@ -25,6 +25,7 @@ _FAMILIES: tuple[tuple[str, Mapping[str, Any], str], ...] = (
     ("libvirt", {"uri": "lxc:///system"}, "os-level"),
     ("libvirt", {"uri": "xen:///system"}, "paravirtualised"),
 )
+_ASSISTED = frozenset({"hardware-assisted", "paravirtualised"})
 CellsOf = Callable[[Reading, float | None], Sequence[Cell]]
 Sides = tuple[Cell, Cell | None]
 
@@ -186,6 +187,15 @@ def family_of(entry: PlatformEntry) -> str:
         if entry.platform == product and parameters.items() <= entry.parameters.items():
             return family
     return entry.family
+
+
+def nested_guests(manifest: Manifest) -> dict[str, str]:
+    """Platforms of this machine whose guests are nested, by label with why: they need what a CPU lends to guests."""
+    hypervisor = manifest.host.get("hypervisor")
+    if not hypervisor:
+        return {}
+    why = f"its host is itself a virtual machine ({hypervisor})"
+    return {entry.label: why for entry in manifest.platforms if entry.is_here and family_of(entry) in _ASSISTED}
 
 
 def _passes(entry: PlatformEntry, platforms: PlatformFilter) -> bool:
