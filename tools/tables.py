@@ -358,7 +358,7 @@ def _without(one: ParameterWords) -> str:
 
 def file_keys(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     """The table of the keys at a file's top."""
-    sizes = ParameterWords("sizes", "a mapping of quick and paper", "not set", SIZES_MEANING)
+    sizes = ParameterWords("sizes", "a mapping of quick, paper and perhaps full", "not set", SIZES_MEANING)
     return keys(ExperimentFile, more=[sizes])
 
 

@@ -62,9 +62,22 @@ def test_the_quick_size_is_taken_where_there_are_sizes() -> None:
     assert sized(sizes=None).size is None
 
 
+def test_the_full_size_is_laid_over_the_papers() -> None:
+    full = {"blocks": 6, "guest": {"vcpus": 2}, "workloads": ["superpi"]}
+    experiment = sized(Selection("full"), sizes={**SIZES, "full": full})
+    assert (experiment.size, experiment.blocks, experiment.order) == ("full", 6, "paper")
+    assert (experiment.vcpus, experiment.memory_bytes, experiment.marks) == (2, 2**32, "channel")
+    assert [choice.workload for choice in experiment.workloads] == ["superpi"]
+    assert sized(Selection("paper"), sizes={**SIZES, "full": full}).blocks == 4
+
+
 @pytest.mark.parametrize(
     ("size", "changed", "facts"),
     [
+        ("full", {}, ("'full'", "quick", "paper")),
+        ("full", {"sizes": {**SIZES, "full": {"blocks": 0}}}, ("blocks", 0)),
+        ("full", {"sizes": {"quick": {}, "paper": {"blocks": 0}, "full": {}}}, ("size full", "blocks", 0)),
+        ("full", {"sizes": {"quick": {}, "full": {}}}, ("'sizes'", "quick", "paper")),
         ("big", {}, ("'big'", "quick", "paper")),
         ("paper", {"sizes": None}, ("'sizes'", "'paper'", "'--size'")),
         (None, {"sizes": {"quick": {}}}, ("'sizes'", "quick", "paper")),

@@ -22,7 +22,7 @@ Size = Annotated[
     typer.Option(
         "--size",
         metavar="SIZE",
-        help="quick (without it) or paper, in an experiment that has sizes.",
+        help="quick (without it), paper or full, in an experiment that has sizes.",
         autocompletion=complete.sizes,
     ),
 ]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import re
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -105,6 +105,14 @@ def unknown_key(key: object, known: Iterable[str]) -> str:
     return f"not known; {did_you_mean(near(key, names))}allowed keys: {', '.join(names)}"
 
 
+# In which sizes a key of one may stand; the last one that has it counts.
+_LAID: Final[Mapping[str, tuple[str, ...]]] = {
+    "quick": ("quick",),
+    "paper": ("paper",),
+    "full": ("paper", "full"),
+}
+
+
 def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> UsageError:
     """The same, each problem with where it stands in the file, in its order, and the keys that are there twice.
 
@@ -116,9 +124,10 @@ def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> 
 
 def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> Problem:
     parts = problem.place
-    inside = ("sizes", size or "", *parts)
-    if size is not None and text.depth(inside) - 2 >= max(text.depth(parts), 1):
-        parts = inside
+    for name in _LAID.get(size or "", ()):
+        inside = ("sizes", name, *problem.place)
+        if text.depth(inside) - 2 >= max(text.depth(problem.place), 1):
+            parts = inside
     unknown = problem.said.startswith(f"key '{problem.key}': not known")
     part = f"size {size}" if size is not None and problem.file != str(file) else ""
     placed = text.problem(parts, problem.said, problem.key, on_key=unknown, part=part)

@@ -26,7 +26,7 @@ from virtoll.experiment.file import (
     UntilDecided,
 )
 from virtoll.experiment.model import Parameters
-from virtoll.experiment.sizes import SIZE_KEYS, SIZES, SIZES_MEANING
+from virtoll.experiment.sizes import NEEDED, SIZE_KEYS, SIZES, SIZES_MEANING
 
 Schema = dict[str, Any]
 
@@ -60,7 +60,7 @@ def experiment_schema(platforms: Mapping[str, Kind], workloads: Mapping[str, Kin
     properties["blocks"] = {**texts, "anyOf": [blocks, _object(UntilDecided, definitions)]}
     part = {key: _ref(f"experiment/properties/{key}") for key in SIZE_KEYS}
     size = {"type": ["object", "null"], "additionalProperties": False, "properties": part}
-    sizes = {"type": "object", "additionalProperties": False, "required": list(SIZES)}
+    sizes = {"type": "object", "additionalProperties": False, "required": list(NEEDED)}
     properties["sizes"] = {"description": SIZES_MEANING, **sizes, "properties": dict.fromkeys(SIZES, _ref("size"))}
     experiment["required"] = ["name", "question"]
     experiment["anyOf"] = [{"required": ["platforms", "workloads"]}, {"required": ["sizes"]}]

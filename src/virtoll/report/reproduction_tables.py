@@ -22,7 +22,7 @@ RUNS: Final = Table[RunOf](
         text("run", "the run's name", lambda run: run.name),
         text("experiment", "its experiment", lambda run: run.experiment),
         text("study", "the study that this names", lambda run: run.manifest.experiment.get("study")),
-        text("size", "quick or paper", lambda run: run.manifest.experiment.get("size")),
+        text("size", "quick, paper or full", lambda run: run.manifest.experiment.get("size")),
         text("state", "how far it came", lambda run: run.state.state),
         text("virtoll", "the version that measured it", lambda run: run.manifest.virtoll),
         text("host", "the host's fingerprint", lambda run: run.host),
