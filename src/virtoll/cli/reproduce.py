@@ -27,6 +27,7 @@ from virtoll.errors import UsageError, VirtollError
 if TYPE_CHECKING:
     from virtoll.experiment.model import Experiment
     from virtoll.experiment.selection import Selection
+    from virtoll.report import PaperSize
 
 StudyArgument = Annotated[
     str,
@@ -95,13 +96,29 @@ def reproduce(
             return
         ask_before_days(study, ahead, agreed=yes)
         folders = _measured(study, ahead)
-    reproduction = build_reproduction(study, folders, folder / "report")
+    reproduction = build_reproduction(study, folders, folder / "report", _as_the_paper(presets))
     if as_json:
         print_json(reproduction_document(reproduction))
         return
     for line in reproduction_lines(reproduction):
         say_in_columns(line)
     say(f"report: {reproduction.page}")
+
+
+def _as_the_paper(presets: Sequence[str]) -> dict[str, PaperSize]:
+    """The study's experiments as the paper ran them, by name."""
+    from virtoll.experiment.plan import cells_of
+    from virtoll.experiment.selection import Selection
+    from virtoll.pipeline.preview import plan_of, planned_trial
+    from virtoll.report import PaperSize
+
+    sizes = {}
+    for name in presets:
+        experiment = load(name, Selection(size="paper"))
+        cells = cells_of(plan_of(replace(experiment, blocks=1, looks=None)).trials).values()
+        trials = tuple(map(planned_trial, cells))
+        sizes[name] = PaperSize(experiment.blocks, experiment.vcpus, experiment.memory_bytes, trials)
+    return sizes
 
 
 def _show_plan(study: str, ahead: Sequence[Ahead], *, as_json: bool) -> None:

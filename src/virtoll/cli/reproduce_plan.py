@@ -22,7 +22,7 @@ from virtoll.cli.output import say_on_stderr
 from virtoll.errors import UsageError, VirtollError
 
 if TYPE_CHECKING:
-    from virtoll.experiment.model import Experiment
+    from virtoll.experiment.model import Experiment, PlatformChoice
     from virtoll.experiment.plan import Plan
     from virtoll.runfolder.store import RunFolder
 
@@ -58,6 +58,11 @@ class Ahead:
         begun, blocks = self.begun, self.experiment.selection.blocks
         return begun is not None and blocks is not None and blocks_of(begun) < blocks
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing of it is left to measure."""
+        return self.state == "complete" and not self.lacks_blocks
+
     @cached_property
     def plan(self) -> Plan:
         """All of its trials."""
@@ -76,7 +81,7 @@ class Ahead:
         """How long the rest of it takes, without platforms that do not work here."""
         from virtoll.pipeline.preview import estimate
 
-        if self.state == "complete" and not self.lacks_blocks:
+        if self.is_finished:
             return 0.0
         begun = self.begun
         finished = frozenset() if begun is None else begun.finished_trials()
@@ -97,7 +102,7 @@ def ask_before_days(study: str, ahead: Sequence[Ahead], *, agreed: bool) -> None
     """Ask a person at a terminal before more than a day of work; ``UsageError`` where that is not agreed to."""
     from virtoll.cli.plan_words import duration_words
 
-    seconds = sum(part.seconds({}) for part in ahead)
+    seconds = _seconds_of_all(ahead, [{}] * len(ahead))
     if agreed or seconds <= ASKED_FROM_SECONDS:
         return
     takes = f"{study} takes {duration_words(seconds)} if every platform is available"
@@ -119,15 +124,20 @@ def plan_lines(study: str, ahead: Sequence[Ahead], not_here: Sequence[Reasons]) 
             yield f"  cannot run here: {label}: {reason}"
         for line in skipped_lines(part.plan, part.reasons):
             yield f"  {line}"
-    seconds = sum(part.seconds(reasons) for part, reasons in zip(ahead, not_here, strict=True))
+    seconds = _seconds_of_all(ahead, not_here)
     number = f"{len(ahead)} experiments" if len(ahead) > 1 else "1 experiment"
-    yield f"{study}, {number}: {duration_words(seconds) if seconds else 'all is measured'}"
+    finished = all(part.is_finished for part in ahead)
+    yield f"{study}, {number}: {'all is measured' if finished else duration_words(seconds)}"
+
+
+def _seconds_of_all(ahead: Sequence[Ahead], not_here: Sequence[Reasons]) -> float:
+    return sum(map(Ahead.seconds, ahead, not_here))
 
 
 def _time(part: Ahead, reasons: Reasons) -> str:
     from virtoll.cli.plan_words import duration_words
 
-    if part.state == "complete" and not part.lacks_blocks:
+    if part.is_finished:
         return f"finished, in {part.folder}"
     blocks = "1 block" if part.experiment.blocks == 1 else f"{part.experiment.blocks} blocks"
     most = "at most " if part.experiment.looks is not None else ""
@@ -156,7 +166,7 @@ def plan_document(study: str, ahead: Sequence[Ahead], not_here: Sequence[Reasons
                 "skipped": list(skipped_lines(part.plan, part.reasons)),
             }
         )
-    seconds = sum(part.seconds(reasons) for part, reasons in zip(ahead, not_here, strict=True))
+    seconds = _seconds_of_all(ahead, not_here)
     return {"version": 1, "study": study, "experiments": experiments, "estimated_seconds": seconds}
 
 
@@ -168,19 +178,21 @@ def platforms_not_here(experiments: Sequence[Experiment]) -> list[Reasons]:
     from virtoll.pipeline.preview import needs_lab
 
     if not any(map(needs_lab, experiments)):
-        return [{} for _ in experiments]
+        return [{}] * len(experiments)
     from virtoll.cli.doctor import needs_kernel
     from virtoll.host.tuning import for_the_lab
     from virtoll.lab.launch import run_in_lab
 
-    choices = [choice for experiment in experiments for choice in experiment.platforms]
+    choices: list[PlatformChoice] = []
+    for experiment in experiments:
+        choices += experiment.platforms
     say_on_stderr("trying each platform by starting a guest; nothing is measured")
     try:
         check_lab()
         prepare_outside("tiny", kernel=needs_kernel(choices))
     except VirtollError as error:
         say_on_stderr(f"virtoll: what cannot run here is not known: {error}")
-        return [{} for _ in experiments]
+        return [{}] * len(experiments)
     listing = json.dumps([[str(known.file.absolute()), known.selection.as_record()] for known in experiments])
     with tempfile.TemporaryDirectory(prefix="virtoll-plan-") as folder:
         answer = Path(folder) / "platforms.json"
