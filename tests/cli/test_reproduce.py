@@ -191,6 +191,22 @@ def test_an_extension_that_was_cut_off_goes_on(tmp_path: Path, files: tuple[Path
     assert {name: blocks_in(into / name) for name in ("jobs", "frames")} == {"jobs": 4, "frames": 2}
 
 
+@pytest.mark.parametrize("left", [(), ("evidence",), ("manifest.json", "evidence")])
+def test_who_is_killed_at_the_very_beginning_begins_again(
+    tmp_path: Path, files: tuple[Path, Path], left: tuple[str, ...]
+) -> None:
+    """Before the manifest, or before the state and the first trial."""
+    into = tmp_path / "all"
+    measured(files[0], into / "jobs")
+    for path in (into / "jobs").iterdir():
+        if path.name not in left and path.is_file():
+            path.unlink()
+    again = reproduce(into, *given(files))
+    assert again.returncode == 0, again.stderr
+    assert {RunFolder.open(into / name).state().state for name in ("jobs", "frames")} == {"complete"}
+    assert blocks_in(into / "jobs") == 2
+
+
 def test_until_decided_ends_at_a_look_and_is_not_measured_again(tmp_path: Path, files: tuple[Path, Path]) -> None:
     into = tmp_path / "all"
     made = reproduce(into, *given(files), "--until", "decided")

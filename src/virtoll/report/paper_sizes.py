@@ -74,7 +74,7 @@ def _listed(name: str, values: Sequence[Scalar]) -> str:
     """Values with commas, what they count once: '200, 600 Mbit/s'."""
     texts = list(map(partial(level_text, name), values))
     bare = list(map(partial(_without_noun, name), texts))
-    if set(texts) & set(bare):
+    if len(texts) == 1 or set(texts) & set(bare):
         return words.with_commas(*texts)
     return f"{words.with_commas(*bare)} {NOUNS[name]}"
 

@@ -18,6 +18,7 @@ NOUNS: Final[Mapping[str, str]] = {
     "frame_size_bytes": "B",
     "working_set_bytes": "B working set",
     "total_rate_frames_per_second": "kpackets/s",
+    "each_rate_frames_per_second": "kpackets/s each",
     "rate_requests_per_second": "requests/s",
     "rates_mbit_per_second": "Mbit/s",
     "rate_bits_per_second": "Mbit/s",
@@ -88,7 +89,7 @@ def level_text(name: str, value: Scalar) -> str:
     noun = NOUNS.get(name, "")
     if name == "frame_size_bytes":
         return f"{place_text(name, value)} B"
-    if name == "total_rate_frames_per_second":
+    if name in ("total_rate_frames_per_second", "each_rate_frames_per_second"):
         return f"{placed_text(value / 1000)} {noun}" if value else "as many as there can be"
     if name.endswith("bits_per_second"):
         return f"{placed_text(round(value / 1e6))} Mbit/s" if value else "no limit"
