@@ -214,6 +214,8 @@ def _again(one: PaperFigure) -> tuple[str, str, str]:
         return f"not replayed: {one.why_not}", "–", "–"
     forms = dict.fromkeys(part.form or one.form for part in one.parts)
     words = {"bars": "bars in groups", "lines": "lines"}
+    if one.kind == "table":
+        words = dict.fromkeys(words, "a table")
     asked = [part.now.workload for part in one.parts]
     names = dict.fromkeys(name for own in asked for name in ([own] if isinstance(own, str) else own or []))
     numbers = {
@@ -223,7 +225,11 @@ def _again(one: PaperFigure) -> tuple[str, str, str]:
         for value, _ in printed.question.then.values
         if any(value is row for row in rows_of(one, part))
     }
-    return ", ".join(words[form] for form in forms), ", ".join(f"`{name}`" for name in names), str(len(numbers) or "–")
+    return (
+        ", ".join(dict.fromkeys(words[form] for form in forms)),
+        ", ".join(f"`{name}`" for name in names),
+        str(len(numbers) or "–"),
+    )
 
 
 def items_of(study: str) -> str:

@@ -19,7 +19,7 @@ from virtoll.claims.paper_figures import (
     rows_of,
 )
 from virtoll.claims.published_rows import questions
-from virtoll.reference.published import published_values, study_names
+from virtoll.reference.published import load_study, published_values, study_names
 from virtoll.runfolder.conditions import Condition
 from virtoll.runfolder.guest_records import CpuReading, CpuSpan, HostCpu, ProcessTime
 from virtoll.runfolder.records import TrialRecord
@@ -65,8 +65,28 @@ def test_the_published_numbers_of_each_part_exist_and_are_drawn() -> None:
             for selected in part.rows:
                 assert any(row.paper == one.paper and selected.holds(row) for row in published_values()), (one, part)
             assert bool(part.rows) == bool(printed_of(one, part, ())), (one.paper, one.number, part.shows)
-            if part.rows:
-                assert part.share, (one.paper, one.number, part.shows)
+            if part.rows and not part.share and one.kind == "figure":
+                asked = {printed.question.now.against for printed in printed_of(one, part, ())}
+                assert asked == {"baseline"}, "a share of native has a place among values, since native has"
+
+
+def test_a_part_compares_what_its_printed_numbers_compare() -> None:
+    """So no two places of a page say different things of one number."""
+    for one in paper_figures():
+        for part in one.parts:
+            for printed in printed_of(one, part, ()):
+                now, where = printed.question.now, (one.paper, one.number, part.shows)
+                assert set(part.now.workloads) & set(now.workloads), where
+                assert (part.now.metric, part.now.reading) == (now.metric, now.reading), where
+                assert part.now.link_mbit_per_second == now.link_mbit_per_second, where
+                if part.share:
+                    assert part.now.against == now.against, where
+
+
+def test_a_figures_platforms_are_the_papers() -> None:
+    for one in paper_figures():
+        study = load_study(one.paper)
+        assert set(one.platforms) <= {study.baseline, *(platform.key for platform in study.platforms)}, one.number
 
 
 def test_every_printed_number_that_can_be_measured_is_in_a_part() -> None:
@@ -97,7 +117,7 @@ def test_what_is_asked_of_a_run_are_workloads_and_their_parameters() -> None:
 
 
 def test_a_share_stands_at_its_place_next_to_the_papers() -> None:
-    """Table 2 of Suresh: KVM has 97.2 % of native's copy with 4 threads, and here half of it."""
+    """Table 2 of Suresh: KVM has 97.2 % of native's copy with 4 threads; values here are in their own unit."""
     rates = {"native": 1e10, "kvm": 5e9}
     made = [
         Made(label, "stream", {"threads": 4}, value=1e9, figures={f"{one}_rate": rate for one in KERNELS})
@@ -106,9 +126,10 @@ def test_a_share_stands_at_its_place_next_to_the_papers() -> None:
     analysis = analyse(made_up_run(BASE | {"kvm": {"platform": "qemu-kvm"}}, made))
     table = figure("suresh2014", "table", "2")
     part, marks = measured(table, analysis)
-    (mark,) = marks
-    assert (mark.platform, mark.x, mark.unit, mark.blocks) == ("kvm", 4, "", 5)
-    assert mark.value == pytest.approx(0.5, rel=0.03)
+    native, mark = marks
+    assert (native.platform, native.of_baseline, mark.of_baseline) == ("native", True, False)
+    assert (mark.platform, mark.x, mark.unit, mark.blocks) == ("kvm", 4, "bytes/s", 5)
+    assert mark.value == pytest.approx(5e9, rel=0.03)
     assert mark.low is not None
     assert mark.high is not None
     assert mark.low < mark.value < mark.high
@@ -226,6 +247,6 @@ def test_a_run_that_measured_nothing_of_a_figure_has_no_value_in_it() -> None:
     for one in paper_figures():
         found = marks_of(one, run(made))
         if (one.paper, one.number) == ("mattos2012", "5"):
-            assert [len(marks) for marks in found] == [1, 0]
+            assert [len(marks) for marks in found] == [2, 0]
         else:
             assert not any(found), (one.paper, one.number)

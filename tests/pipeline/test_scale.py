@@ -22,7 +22,7 @@ from virtoll.pipeline import requirements
 from virtoll.pipeline.execution import resume
 from virtoll.pipeline.preview import plan_of
 from virtoll.pipeline.progress import SilentProgress
-from virtoll.pipeline.requirements import data_bytes, memory_at_once, why_impossible
+from virtoll.pipeline.requirements import data_bytes, guests_at_once, memory_at_once, why_impossible
 from virtoll.pipeline.scale import Barrier, GuestLost
 from virtoll.pipeline.threads import at_once
 from virtoll.platforms.fake.driver import FakeHost
@@ -114,6 +114,15 @@ def test_what_all_guests_take_is_added_up() -> None:
     one = data_bytes(plan_of(experiments.parsed(workloads=workloads, platforms=["native"])))
     assert memory_at_once(plan, experiment).total() == 8
     assert data_bytes(plan) == 8 * one > 0
+
+
+def test_fewer_guests_may_take_more_memory_than_the_most() -> None:
+    point = {"guests": [1, 8], "memory": {1: "1GiB", 8: "64MiB"}}
+    experiment = experiments.parsed(**scale([1, 8]) | {"scale": point})
+    plan = plan_of(experiment)
+    sizes = memory_at_once(plan, experiment)
+    assert sizes == {1024 * MIB: 1}
+    assert guests_at_once(plan, sizes) == 8
 
 
 def test_guests_beyond_the_hosts_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

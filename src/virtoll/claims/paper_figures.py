@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Literal, Self
@@ -34,27 +34,34 @@ MBIT = "Mbit/s"
 class Part(Strict):
     """One drawing of a figure: `now` is compared, and drawn over the parameter `x`, a panel for each of `panel`.
 
-    `name`: the paper's, such as `a`. `over`: `rates`, the list of rates that were offered. `form`: where it is not the
-    figure's. `rows`: the published numbers that are drawn beside it.
+    `name`: the paper's, such as `a`. `over`: `rates`, the list of rates that were offered, or `neighbour`, what the
+    guest beside was sent and forwarded. `form`: where it is not the figure's. `change`: a share is printed as a change
+    of it. `rows`: the published numbers that stand beside it.
     """
 
     name: str = ""
     shows: str
     form: Form | None = None
-    over: Literal["rates"] | None = None
+    over: Literal["rates", "neighbour"] | None = None
     x: str | None = None
     panel: list[str] = Field(default_factory=list)
+    change: bool = False
     now: Compared
     rows: list[Selected] = Field(default_factory=list)
 
     @property
     def share(self) -> bool:
         """Whether it shows shares, of performance or of frames; else values in a unit of their own."""
+        if self.over is not None:
+            return False
         return self.now.against is not None or self.now.reading in ("delivered", "neighbour-delivered", "least-share")
 
 
 class PaperFigure(Strict):
-    """One figure or table of a paper; `why_not`: why nothing gives it again, empty where something does."""
+    """One figure or table of a paper; `why_not`: why nothing gives it again, empty where something does.
+
+    `platforms`: which of the paper's it shows; none: all of them.
+    """
 
     paper: str
     kind: Literal["figure", "table"]
@@ -62,6 +69,7 @@ class PaperFigure(Strict):
     title: str
     note: str = ""
     form: Form
+    platforms: list[str] = Field(default_factory=list)
     parts: list[Part] = Field(default_factory=list)
     why_not: str = ""
 
@@ -87,6 +95,7 @@ class Mark:
     """One measured value of a part. `x`: None where the platforms stand side by side; `unit`: empty for a share.
 
     `low` and `high`: its 95 % interval, None without one; `reason`: why there is none, or what limits it.
+    `of_baseline`: whether it is the bare host's. `offered`: what was sent, where the value is what of it came through.
     """
 
     panel: tuple[Scalar | None, ...]
@@ -101,6 +110,9 @@ class Mark:
     workload: str
     reason: str = ""
     caveat: str | None = None
+    of_baseline: bool = False
+    lower_is_better: bool = False
+    offered: float | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,12 @@ def marks_of(figure: PaperFigure, analysis: Analysis) -> tuple[tuple[Mark, ...],
     ratios = Ratios(analysis)
 
     def of_part(part: Part) -> tuple[Mark, ...]:
-        return tuple(_marks(part, ratios) if part.over is None else _rates(part, analysis))
+        if part.over == "rates":
+            return tuple(_rates(part, analysis))
+        if part.over == "neighbour":
+            return tuple(_of_neighbours(part, analysis))
+        baseline = analysis.data.manifest.baseline
+        return tuple(replace(mark, of_baseline=mark.platform == baseline) for mark in _marks(part, ratios))
 
     return tuple(map(of_part, figure.parts))
 
@@ -199,7 +216,7 @@ def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
         panel=tuple(cell.attributes.get(parameter) for parameter in part.panel),
         platform=ratio.platform,
         x=None if part.x is None else cell.attributes.get(part.x),
-        task=", ".join(filter(None, (ratio.task, ratio.under))),
+        task=_task_words(cell, ratio),
         value=estimate,
         low=low,
         high=high,
@@ -208,7 +225,15 @@ def _mark(part: Part, cell: Cell, ratio: Ratio, estimate: float) -> Mark:
         workload=cell.task.workload,
         reason=ratio.reason,
         caveat=ratio.caveat,
+        lower_is_better=cell.lower_is_better,
     )
+
+
+def _task_words(cell: Cell, ratio: Ratio) -> str:
+    """What was run, with the size of its frames, which a run of one size does not tell."""
+    size = f"{cell.attributes.get('frame_size_bytes')} B"
+    of_size = size if cell.task.shape is not None and size not in ratio.task else ""
+    return ", ".join(filter(None, (ratio.task, of_size, ratio.under)))
 
 
 def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
@@ -236,7 +261,34 @@ def _rates(part: Part, analysis: Analysis) -> Iterator[Mark]:
                 blocks=point.blocks,
                 workload=curve.task.workload,
                 caveat=analysis.caveats.get(curve.platform),
+                offered=point.offered.value,
             )
+
+
+def _of_neighbours(part: Part, analysis: Analysis) -> Iterator[Mark]:
+    """What the guest beside forwarded of what it was sent, means over the blocks, by the size of the first's frames."""
+    where = part.now.where
+    for router in analysis.neighbour_routers:
+        sent, through, condition = router.into_other, router.out_of_other, router.condition
+        is_of = matches(condition.load, where["neighbour_load"])
+        if sent is None or through is None or not is_of or condition.rate_share != where["neighbour_rate_share"]:
+            continue
+        low, high = ends(through.interval)
+        yield Mark(
+            panel=(condition.affinity,),
+            platform=router.platform,
+            x=router.shape.frame_size_bytes,
+            task=router.task.label,
+            value=through.value,
+            low=low,
+            high=high,
+            unit=MBIT,
+            blocks=router.blocks,
+            workload=router.task.workload,
+            caveat=analysis.caveats.get(router.platform),
+            of_baseline=router.platform == analysis.data.manifest.baseline,
+            offered=sent.value,
+        )
 
 
 def placed_text(value: Scalar | None) -> str:

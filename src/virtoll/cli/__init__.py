@@ -39,6 +39,7 @@ from virtoll.cli import (
     query,
     report,
     reproduce,
+    reproduce_plan,
     runs,
     selftest,
     setup,
@@ -233,4 +234,5 @@ app.command("in-lab-resume", hidden=True)(measuring.in_lab_resume)
 app.command("in-lab-extend", hidden=True)(measuring.in_lab_extend)
 app.command("in-lab-explain", hidden=True)(explain.in_lab_explain)
 app.command("in-lab-doctor", hidden=True)(host.in_lab_doctor)
+app.command("in-lab-platforms", hidden=True)(reproduce_plan.in_lab_platforms)
 app.command("in-lab-shell", hidden=True)(host.in_lab_shell)

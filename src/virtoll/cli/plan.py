@@ -61,7 +61,7 @@ def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | No
     """All of it, for a program; ``reasons``: why a trial is skipped, by its number."""
     from virtoll.cli.plan_words import warnings_of
     from virtoll.pipeline.preview import estimate
-    from virtoll.pipeline.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
+    from virtoll.pipeline.requirements import bytes_of, data_bytes, guests_at_once, memory_at_once, without_impossible
 
     held = without_impossible(planned, reasons)
     sizes = memory_at_once(held, checked)
@@ -78,7 +78,7 @@ def _document(checked: Experiment, planned: Plan, reasons: Mapping[int, str | No
         "estimated_seconds": estimate(held),
         "disk": {"image": checked.image, "image_bytes": _image_bytes(checked.image), "data_bytes": data_bytes(held)},
         "kernel_download": asdict(kernel) if kernel else None,
-        "memory": {"guests": sizes.total(), "guests_bytes": bytes_of(sizes)},
+        "memory": {"guests": guests_at_once(held, sizes), "guests_bytes": bytes_of(sizes)},
         "foreseen": asdict(foreseen) if foreseen else None,
         "warnings": warnings_of(checked, bytes_of(sizes)),
         "trials": _documents(planned, reasons),
@@ -90,7 +90,7 @@ def _lines(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None]
     from virtoll.cli.plan_words import against_lines, memory_line, skipped_lines, table_lines, warnings_of
     from virtoll.pipeline.preview import estimate
     from virtoll.pipeline.progress import describe
-    from virtoll.pipeline.requirements import bytes_of, data_bytes, memory_at_once, without_impossible
+    from virtoll.pipeline.requirements import bytes_of, data_bytes, guests_at_once, memory_at_once, without_impossible
 
     lines: list[str] = []
     for trial in planned.trials if trials else ():
@@ -109,7 +109,7 @@ def _lines(checked: Experiment, planned: Plan, reasons: Mapping[int, str | None]
         lines.append(f"guest kernel: not in the cache; the run begins with a download {size}, {kernel.what}")
     sizes = memory_at_once(held, checked)
     if checked.scenario != "consolidation":  # which starts guests until a budget of memory is gone
-        lines.append(memory_line(checked, sizes, bytes_of(sizes)))
+        lines.append(memory_line(checked, sizes, bytes_of(sizes), guests_at_once(held, sizes)))
     return lines + [f"warning: {warning}" for warning in warnings_of(checked, bytes_of(sizes))]
 
 

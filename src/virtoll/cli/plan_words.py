@@ -91,10 +91,15 @@ def skipped_lines(plan: Plan, reasons: Mapping[int, str | None]) -> Iterator[str
         yield f"skipped: {workload} on {label}, {count} trial{'s' if count > 1 else ''}: {reason}"
 
 
-def memory_line(experiment: Experiment, sizes: Counter[int], total: int) -> str:
-    """How many guests are up at once and what they take together; ``sizes``: how many of how many bytes."""
-    number = "1 guest" if sizes.total() == 1 else f"up to {sizes.total()} guests at once"
+def memory_line(experiment: Experiment, sizes: Counter[int], total: int, guests: int) -> str:
+    """How many guests are up at once, and the most that any of them take together.
+
+    ``sizes``: how many of how many bytes take the most; ``guests``: how many there are at most, which may be more.
+    """
+    number = "1 guest" if guests == 1 else f"up to {guests} guests at once"
     each = f", {units.size(next(iter(sizes)))} each" if len(sizes) == 1 else ""
+    if guests != sizes.total():
+        each = f"; the most memory is that of {sizes.total()}{each}"
     has = _host_memory(experiment)
     of = f" of {units.size(has)}" if has is not None else ""
     return f"memory: {number}{each} ({units.size(total)}{of})"

@@ -396,6 +396,11 @@ def memory_at_once(plan: Plan, experiment: Experiment) -> Counter[int]:
     return largest
 
 
+def guests_at_once(plan: Plan, sizes: Counter[int]) -> int:
+    """How many guests are up at one time; ``sizes``: those that have the most memory together, which may be fewer."""
+    return max((trial.scale.guests for trial in plan.trials if trial.scale is not None), default=sizes.total())
+
+
 def bytes_of(sizes: Mapping[int, int]) -> int:
     """The memory of all these guests together; ``sizes``: how many of how many bytes."""
     return sum(each * many for each, many in sizes.items())

@@ -13,6 +13,7 @@ from virtoll.report.document import ledger_document, report_document
 from virtoll.report.gate import GateView, gate_document, gate_lines, gate_view
 from virtoll.report.reproduction import build_reproduction, study_presets
 from virtoll.report.reproduction_page import reproduction_document, reproduction_lines
+from virtoll.report.reproduction_runs import PaperSize
 from virtoll.report.sections.claims.page import claims_lines, counts_line
 from virtoll.report.sections.explanation.page import explanation_document, explanation_lines
 from virtoll.report.sections.guests.page import consolidation_lines
@@ -32,6 +33,7 @@ __all__ = [
     "CellSummary",
     "Comparison",
     "GateView",
+    "PaperSize",
     "ReportResult",
     "Task",
     "advice_lines",

@@ -5,72 +5,28 @@ No numbers are computed here: they come from `claims/paper_figures.py`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from virtoll import units
-from virtoll.claims.paper_figures import (
-    Form,
-    Mark,
-    PaperFigure,
-    Part,
-    Printed,
-    figures_of_study,
-    placed_text,
-    printed_of,
-)
+from virtoll.claims.paper_figures import Mark, PaperFigure, Part, Printed, figures_of_study, printed_of
 from virtoll.report import words
+from virtoll.report.paper_parts import PartData, value_of
+from virtoll.report.paper_sizes import lacking_words, stands_in
+from virtoll.report.paper_tables import PaperTable, table_of
+from virtoll.report.paper_words import as_the_paper_counts, value_words
 from virtoll.report.reproduction_runs import Reproduction
 from virtoll.report.rows import Shown, TableRow, grouped
 from virtoll.report.sections.then_and_now.page import share_words
-from virtoll.stats.compared import Scalar
-
-OfRun = tuple[str, Mark]
-"""A run's name, and a value of it."""
-_UNITS = {
-    "frame_size_bytes": "B",
-    "working_set_bytes": "B working set",
-    "total_rate_frames_per_second": "frames/s in all",
-    "rate_requests_per_second": "requests/s",
-    "sources": "sources",
-    "guests": "guests",
-    "threads": "threads",
-    "processes": "processes",
-    "jobs": "jobs",
-    "transmitters": "transmitters",
-    "routers": "routers",
-}
-
+from virtoll.stats.compared import Against, Scalar
 
 _AXES = {
-    "frame_size_bytes": "frame size, B",
+    "frame_size_bytes": "frame size, B, as the paper counts",
     "working_set_bytes": "working set, B",
     "rate_requests_per_second": "requests/s",
     "offered": "offered, Mbit/s",
+    "transmitters": "senders",
     "neighbour_load": "load of the guests beside",
 }
-
-
-@dataclass(frozen=True)
-class PartData:
-    """One part with what all runs measured of it, each value by its run, and what the paper prints."""
-
-    figure: PaperFigure
-    part: Part
-    marks: tuple[OfRun, ...]
-    printed: tuple[Printed, ...]
-
-    @property
-    def form(self) -> Form:
-        """How the paper draws it."""
-        return self.part.form or self.figure.form
-
-    @property
-    def title(self) -> str:
-        """'Figure 5(a): Super Pi, a share of native'."""
-        number = f"{self.figure.title_words}{f'({self.part.name})' if len(self.part.name) == 1 else ''}"
-        return f"{number}: {self.part.shows}"
 
 
 @dataclass(frozen=True)
@@ -95,13 +51,14 @@ class PartView:
 class PaperFigureView:
     """One figure or table of the paper: `state` says who replays it, or why nobody does; `parts`: what is measured.
 
-    `workloads`: what it was measured by.
+    `workloads`: what it was measured by. `table`: where the paper has a table, it again; else None.
     """
 
     figure: PaperFigure
     state: str
     parts: tuple[PartView, ...]
     workloads: tuple[str, ...]
+    table: PaperTable | None
 
 
 def data_of(reproduction: Reproduction) -> list[list[PartData]]:
@@ -118,26 +75,44 @@ def _parts(reproduction: Reproduction, place: int, figure: PaperFigure) -> Itera
 
 def figure_views(reproduction: Reproduction) -> list[PaperFigureView]:
     """What the page says of each figure and table of the paper."""
-    return [
-        _view(figure, parts)
-        for figure, parts in zip(figures_of_study(reproduction.study.name), data_of(reproduction), strict=True)
-    ]
+    figures = figures_of_study(reproduction.study.name)
+    views = []
+    for place, (figure, parts) in enumerate(zip(figures, data_of(reproduction), strict=True)):
+        views.append(_view(reproduction, place, figure, parts))
+    return views
 
 
-def _view(figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
-    runs = list(dict.fromkeys(run for part in parts for run, _ in part.marks))
+def _view(reproduction: Reproduction, place: int, figure: PaperFigure, parts: Sequence[PartData]) -> PaperFigureView:
     there = [part for part in parts if part.marks]
-    if figure.why_not:
-        state = f"not replayed: {figure.why_not}"
-    elif not runs:
-        state = "not measured by these runs"
-    else:
-        state = f"replayed by {', '.join(runs)}"
-        if len(there) < len(parts):
-            state += f"; {len(parts) - len(there)} of {len(parts)} parts not measured"
-    shown = tuple(PartView(place, part.title, tuple(_rows(part))) for place, part in enumerate(parts) if part.marks)
+    shown = []
+    if figure.kind == "figure":
+        for number, part in enumerate(parts):
+            if part.marks:
+                shown.append(PartView(number, part.title, tuple(_rows(part, stands_in(reproduction)))))
+    table = None
+    if figure.kind == "table" and there:
+        table = table_of(reproduction, parts)
     workloads = dict.fromkeys(mark.workload for part in there for _, mark in part.marks)
-    return PaperFigureView(figure, state, shown, tuple(workloads))
+    return PaperFigureView(figure, _state(reproduction, place, figure, parts), tuple(shown), tuple(workloads), table)
+
+
+def _state(reproduction: Reproduction, place: int, figure: PaperFigure, parts: Sequence[PartData]) -> str:
+    """Who replays it, and what of the paper's is absent: never just replayed where something is."""
+    runs = list(dict.fromkeys(run for part in parts for run, _ in part.marks))
+    if figure.why_not:
+        return f"not replayed: {figure.why_not}"
+    if not runs:
+        return "not measured by these runs"
+    lacking = lacking_words(reproduction, place, figure)
+    missing = sum(not part.marks for part in parts)
+    if missing:
+        lacking.insert(0, f"{missing} of {words.counted(len(parts), 'part')} not measured")
+    by = f"by {', '.join(runs)}"
+    if lacking:
+        return f"replayed in part {by}: {'; '.join(lacking)}"
+    if not reproduction.paper:
+        return f"replayed {by}, of which sizes none is compared with the paper's"
+    return f"replayed {by}"
 
 
 def panels_of(data: PartData) -> list[PanelData]:
@@ -161,10 +136,10 @@ def axis_words(name: str | None) -> str | None:
 
 def said_mark(part: Part, mark: Mark) -> str:
     """A measured value in words, as a pointer shows it."""
-    value = _value(part, mark)
+    value = value_of(part, mark)
     blocks = words.counted(mark.blocks, "block")
     text = words.with_commas(value.main, value.small, blocks, mark.caveat)
-    return f"{words.with_commas(mark.platform, place_words(part, mark), mark.task)}: {text}"
+    return f"{words.with_commas(mark.platform, place_words(part, mark), as_the_paper_counts(mark.task))}: {text}"
 
 
 def said_printed(part: Part, printed: Printed) -> str:
@@ -174,7 +149,7 @@ def said_printed(part: Part, printed: Printed) -> str:
 
 
 def place_words(part: Part, mark: Mark | Printed) -> str:
-    """Where a value stands: '68 B, 2 sources'."""
+    """Where a value stands: '64 B, 2 sources'."""
     return words.with_commas(panel_words(part, mark.panel), value_words(part.x, mark.x))
 
 
@@ -183,20 +158,34 @@ def panel_words(part: Part, values: Iterable[Scalar | None]) -> str:
     return words.with_commas(*map(value_words, part.panel, values))
 
 
-def value_words(name: str | None, value: Scalar | None) -> str:
-    """A parameter's value in words: '68 B', '50 % of its maximum', 'beside heavy'; empty for none."""
-    if name is None or value is None:
-        return ""
-    if name == "neighbour_rate_share" and isinstance(value, float):
-        return f"beside {units.percent(value)} of its maximum"
-    if name == "neighbour_load":
-        return "alone" if value == "nothing" else f"beside {value}"
-    if name in _UNITS:
-        return f"{placed_text(value)} {_UNITS[name].removesuffix('s') if value == 1 else _UNITS[name]}"
-    return f"{name.removeprefix('neighbour_').replace('_', ' ')} {placed_text(value)}"
+def share_of(part: Part) -> str:
+    """What a share is a share of, as the title of an axis: '% of native', '% of 1 sender'."""
+    against = part.now.against
+    if against == "baseline":
+        return "% of native"
+    if isinstance(against, Against) and against.where:
+        named = []
+        for name, value in against.where.items():
+            named.append(value_words(name, value) if isinstance(value, bool | int | float | str) else "")
+        return f"% of {words.with_commas(*named)}"
+    return "%"
 
 
-def _rows(data: PartData) -> Iterator[TableRow]:
+def then_value(part: Part, marks: Sequence[Mark], printed: Printed) -> float | None:
+    """Where a printed share stands on a part's axis; None for nowhere.
+
+    Where a run's values are in units of their own, it is the paper's share of this run's bare host.
+    """
+    share = printed.question.then.high
+    if share is None or part.share:
+        return share
+    for mark in marks:
+        if mark.of_baseline and mark.panel == printed.panel and mark.x == printed.x and share:
+            return mark.value / share if mark.lower_is_better else mark.value * share
+    return None
+
+
+def _rows(data: PartData, stands: Mapping[str, str]) -> Iterator[TableRow]:
     """The paper's values and then the measured ones at each place, in the order measured."""
     places: dict[str, list[TableRow]] = {}
     for _, mark in data.marks:
@@ -207,26 +196,11 @@ def _rows(data: PartData) -> Iterator[TableRow]:
             TableRow(printed.platform, (Shown("then"), Shown(share_words(then), then.words), Shown("")))
         )
     for run, mark in data.marks:
-        by = Shown(run, "" if data.part.x else mark.task)
+        task = "" if data.part.x else as_the_paper_counts(mark.task)
+        by = Shown(run, words.with_commas(f"for {stands[mark.platform]}" if mark.platform in stands else "", task))
         places[place_words(data.part, mark)].append(
-            TableRow(mark.platform, (Shown("now"), _value(data.part, mark), by))
+            TableRow(mark.platform, (Shown("now"), value_of(data.part, mark), by))
         )
     for place, rows in places.items():
         for row in rows:
             yield TableRow(place, (Shown(row.head), *row.cells))
-
-
-def _value(part: Part, mark: Mark) -> Shown:
-    kind = "caveat" if mark.caveat else ""
-    small = ""
-    ends = words.ends_of(mark.low, mark.high)
-    if part.share:
-        main = units.percent_estimate(mark.value, ends if ends is not None and math.isfinite(ends[1]) else None)
-        small = words.ends(*ends) if ends is not None else ""
-    elif part.over is not None:
-        main = f"{units.significant(mark.value)} {mark.unit}"
-        small = f"of {units.significant(float(mark.x or 0))} offered"
-    else:
-        main = units.estimate(mark.value, ends, mark.unit)
-        small = units.between(*ends, mark.unit) if ends is not None else ""
-    return Shown(main, small or mark.reason, kind, mark.reason, mark.caveat or "")

@@ -7,29 +7,37 @@ Each run is read, analysed and judged by itself; outcomes are joined (`claims/jo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from virtoll.claims import judge_claims, published_claims, then_and_now
 from virtoll.claims.joined import Ledger, join_ledgers
 from virtoll.claims.paper_figures import figures_of_study, marks_of
+from virtoll.claims.paper_levels import levels_of, sizes_of
+from virtoll.claims.then_and_now import standing_for
 from virtoll.errors import UsageError
 from virtoll.reference.published import Study, load_study, study_names
-from virtoll.report import words
+from virtoll.report import headline, words
 from virtoll.report.build import load_analysis
 from virtoll.report.drawing import Drawer
 from virtoll.report.page_files import write_folder
+from virtoll.report.paper_words import short_name
 from virtoll.report.reproduction_page import drawings_of, render_reproduction
-from virtoll.report.reproduction_runs import Reproduction, RunOf
+from virtoll.report.reproduction_runs import PaperSize, Reproduction, RunOf
 from virtoll.report.reproduction_tables import reproduction_tables
 from virtoll.runfolder.store import RunFolder
 from virtoll.runfolder.sums import differences
 from virtoll.stats.analysis import Analysis
+from virtoll.stats.values import title_of
 
 
-def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Reproduction:
+def build_reproduction(
+    study: str, folders: Sequence[Path], target: Path, paper: Mapping[str, PaperSize] | None = None
+) -> Reproduction:
     """Make the page `index.html`, `figures/` and `tables/` in `target`, anew, from runs that are there.
+
+    `paper`: the study's experiments as the paper ran them, by name; None: no size is compared.
 
     UsageError where the study is not known or a run is there twice, RunFolderError where a run cannot be read,
     DrawingError where a figure is not drawn, StorageError where the page cannot be written.
@@ -39,7 +47,7 @@ def build_reproduction(study: str, folders: Sequence[Path], target: Path) -> Rep
     _refuse_copies(named_folders.values())
     with Drawer() as drawer:
         runs = [_read(name, folder, known) for name, folder in named_folders.items()]
-        reproduction = together(known, runs, target)
+        reproduction = together(known, runs, target, paper)
         drawings = drawings_of(reproduction, drawer.rendered)
         page = partial(render_reproduction, reproduction, drawings)
         write_folder(target, reproduction_tables(reproduction), page, drawings.values())
@@ -92,6 +100,8 @@ def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage:
     counts: Counter[str] = Counter()
     for statuses in analysis.statuses.values():
         counts.update(statuses)
+    manifest, figures = analysis.data.manifest, figures_of_study(study.name)
+    measured = [trial for trial in analysis.data.every_trial if trial.status == "ok"]
     claims = [claim for claim in published_claims() if claim.paper == study.name]
     return RunOf(
         name=name,
@@ -103,11 +113,30 @@ def run_of(name: str, folder: Path, analysis: Analysis, study: Study, *, damage:
         damage=damage,
         ledger=judge_claims(analysis, claims),
         then_and_now=then_and_now(analysis),
-        figures=tuple(marks_of(figure, analysis) for figure in figures_of_study(study.name)),
+        figures=tuple(marks_of(figure, analysis) for figure in figures),
+        fitness=headline.host_line(analysis),
+        level=analysis.fitness.level,
+        control=headline.control_line(analysis),
+        levels=tuple(tuple(levels_of(part, measured) for part in figure.parts) for figure in figures),
+        sizes=sizes_of(measured),
+        titles={task.workload: title_of(task.metric) for task in reversed(analysis.tasks) if task.metric.primary},
+        stands_for=_stands_for(analysis),
+        standing={platform.key: standing_for(platform, manifest) for platform in study.platforms},
     )
 
 
-def together(study: Study, runs: Sequence[RunOf], target: Path) -> Reproduction:
+def _stands_for(analysis: Analysis) -> dict[str, str]:
+    """By label what of the paper a platform is in the place of, in short."""
+    names = {}
+    for entry in analysis.data.manifest.platforms:
+        if entry.stands_for:
+            names[entry.label] = short_name(entry.stands_for)
+    return names
+
+
+def together(
+    study: Study, runs: Sequence[RunOf], target: Path, paper: Mapping[str, PaperSize] | None = None
+) -> Reproduction:
     """The runs with what they say together."""
     joined = join_ledgers([Ledger(run.name, run.host, run.ledger) for run in runs])
-    return Reproduction(study, tuple(runs), joined, target)
+    return Reproduction(study, tuple(runs), joined, target, paper or {})

@@ -17,8 +17,11 @@ from virtoll.report import words
 from virtoll.report.drawing import Drawing
 from virtoll.report.figures.papers_again import again_figures, caption, labels, titles
 from virtoll.report.figures.style import Specification, Width
+from virtoll.report.headline import level_class
 from virtoll.report.page_parts import FigureView, browser_context, drawn_view, page_text
 from virtoll.report.paper_figures import figure_views
+from virtoll.report.paper_sizes import size_rows
+from virtoll.report.paper_words import as_the_paper_counts
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.reproduction_tables import reproduction_tables
 from virtoll.report.rows import grouped
@@ -46,6 +49,38 @@ class RunView:
     host: str
     outcomes: str
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlatformRow:
+    """One of the paper's platforms (or what else is stood for), and those here that stand for it, each with how."""
+
+    name: str
+    version: str
+    here: tuple[tuple[str, str], ...]
+
+
+def platform_rows(reproduction: Reproduction) -> list[PlatformRow]:
+    """The paper's platforms with those here, and last those that stand for nothing of the paper."""
+    texts: dict[str, str] = {}
+    others: dict[str, None] = {}
+    for run in reproduction.runs:
+        for entry in run.manifest.platforms:
+            texts[entry.label] = entry.stands_for or texts.get(entry.label, "")
+            if entry.label not in (run.manifest.baseline, run.manifest.control):
+                others[entry.label] = None
+    rows = []
+    for platform in reproduction.study.platforms:
+        standing: dict[str, str] = {}
+        for run in reproduction.runs:
+            standing |= {label: str(how) for label, how in run.standing[platform.key].items()}
+        rows.append(PlatformRow(platform.name, platform.version, tuple(standing.items())))
+        for label in standing:
+            others.pop(label, None)
+    if others:
+        named = [(label, texts[label] and f"for {texts[label]}") for label in others]
+        rows.append(PlatformRow("none of these", "", tuple(named)))
+    return rows
 
 
 def drawings_of(
@@ -99,6 +134,9 @@ def _context(reproduction: Reproduction, drawings: Mapping[str, Drawing]) -> dic
         "measured": list(map(_joined_view, measured)),
         "missing": [(joined.claim.id, joined.claim.says, _lacking(joined)) for joined in missing],
         "figures": figure_views(reproduction),
+        "platforms": platform_rows(reproduction),
+        "levels": {run.name: level_class(run.level) for run in reproduction.runs},
+        "sizes": size_rows(reproduction),
         "drawn": drawn,
         "beside_drawn": figures_drawn,
         "sources": list(_sources(reproduction)),
@@ -187,7 +225,7 @@ def _run_view(reproduction: Reproduction, run: RunOf) -> RunView:
 
 
 def _joined_view(joined: Joined) -> ClaimView:
-    views = [(run, view(judged)) for run, judged in joined.measured]
+    views = [(run, _counted(view(judged))) for run, judged in joined.measured]
     return replace(
         views[0][1],
         outcome=joined.outcome,
@@ -195,6 +233,14 @@ def _joined_view(joined: Joined) -> ClaimView:
         error=f"wrong by chance: at most {100 * joined.error:.0f} %" if joined.decided else "",
         runs=tuple((run, of_run.outcome, of_run.tests) for run, of_run in views),
     )
+
+
+def _counted(claim: ClaimView) -> ClaimView:
+    """A claim's tests with sizes of frames as the paper counts them."""
+    tests = []
+    for outcome, says, findings in claim.tests:
+        tests.append((outcome, says, tuple(map(as_the_paper_counts, findings))))
+    return replace(claim, tests=tuple(tests))
 
 
 def _lacking(joined: Joined) -> str:
@@ -226,7 +272,7 @@ def _sources(reproduction: Reproduction) -> Iterator[tuple[str, list[PublishedVi
         for name, answer in answers:
             run = f"run {name}" if several else ""
             for label, standing, cell in published_view(answer, known=known).nows:
-                nows.append((label, words.with_commas(standing, run), cell))
+                nows.append((label, words.with_commas(as_the_paper_counts(standing), run), cell))
         sources.setdefault(first.question.source, []).append(
             replace(published_view(first, known=known), nows=tuple(nows))
         )
@@ -271,6 +317,8 @@ def reproduction_document(reproduction: Reproduction) -> dict[str, Any]:
         "claims": list(map(_claim_document, reproduction.joined)),
         "then_and_now": _rows_document(reproduction, "then_and_now"),
         "figures": _rows_document(reproduction, "paper_figures"),
+        "replayed": {figure.figure.title_words: figure.state for figure in figure_views(reproduction)},
+        "sizes": _rows_document(reproduction, "sizes"),
     }
 
 
@@ -284,6 +332,9 @@ def _run_document(run: RunOf) -> dict[str, object]:
         "state": run.state.state,
         "virtoll": run.manifest.virtoll,
         "host": {key: run.manifest.host.get(key) for key in ("fingerprint", "cpu_model", "kernel", "os")},
+        "fitness": {"level": str(run.level), "words": run.fitness},
+        "control": run.control,
+        "stands_for": dict(run.stands_for),
     }
 
 
@@ -316,7 +367,11 @@ def _finite(value: object) -> object:
 
 def reproduction_lines(reproduction: Reproduction) -> list[str]:
     """The same for the terminal: cautions, the claims that the runs say something about, and where the page is."""
-    lines = [reproduction.study.question, *cautions(reproduction)]
+    lines = [reproduction.study.question]
+    for run in reproduction.runs:
+        named = f"{run.name}: " if len(reproduction.runs) > 1 else ""
+        lines += [f"{named}{run.fitness}", f"{named}{run.control}"]
+    lines += cautions(reproduction)
     for joined in sorted(reproduction.joined, key=lambda joined: OUTCOMES.index(joined.outcome)):
         if joined.outcome is not Outcome.NOT_MEASURED:
             outcomes = "; ".join(f"{run}: {judged.outcome}" for run, judged in joined.measured)

@@ -1,4 +1,4 @@
-"""The tables of a reproduction: its runs, the joined claims, what these rest on, then and now, the papers' figures."""
+"""The tables of a reproduction: its runs, joined claims, what these rest on, then and now, figures, and sizes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from virtoll.claims.joined import Joined
 from virtoll.claims.paper_figures import Mark, Printed
 from virtoll.claims.published_rows import Then
 from virtoll.report.csv_table import CsvTable
-from virtoll.report.paper_figures import PartData, data_of, panel_words
+from virtoll.report.paper_figures import data_of, panel_words
+from virtoll.report.paper_parts import PartData
+from virtoll.report.paper_sizes import SizeRow, size_rows
 from virtoll.report.reproduction_runs import Reproduction, RunOf
 from virtoll.report.sections.claims.tables import FINDINGS, finding_rows
 from virtoll.report.sections.then_and_now.tables import ANSWERS, answers_of
@@ -66,6 +68,14 @@ def _relation(row: FigureValue) -> str:
     return "equal" if isinstance(row.at, Mark) else row.at.question.then.relation
 
 
+def _axis(row: FigureValue) -> str | None:
+    return "offered Mbit/s" if row.data.part.over == "rates" else row.data.part.x
+
+
+def _offered(row: FigureValue) -> float | None:
+    return row.at.offered if isinstance(row.at, Mark) else None
+
+
 def _measured(row: FigureValue) -> Mark | None:
     return row.at if isinstance(row.at, Mark) else None
 
@@ -86,7 +96,11 @@ PAPER_FIGURES: Final = Table[FigureValue](
         text("part", "which part of it", lambda row: row.data.part.name or None),
         text("shows", "what it shows", lambda row: row.data.part.shows),
         text("panel", "which panel of the part", lambda row: panel_words(row.data.part, row.at.panel) or None),
-        text("x_of", "what the axis is of", lambda row: "offered Mbit/s" if row.data.part.over else row.data.part.x),
+        text(
+            "x_of",
+            "what the axis is of",
+            _axis,
+        ),
         text("x", "the place on it", lambda row: row.at.x),
         text("who", "then: the paper; now: a run", lambda row: "then" if row.run is None else "now"),
         text("run", "the run; empty: the paper", lambda row: row.run),
@@ -96,8 +110,23 @@ PAPER_FIGURES: Final = Table[FigureValue](
         number("low", "`unit`", "the low end", lambda row: _ends(row).low),
         number("high", "`unit`", "the high end", lambda row: _ends(row).high),
         shared("unit", lambda row: (isinstance(row.at, Mark) and row.at.unit) or "share"),
+        number("offered", "Mbit/s", "what was sent, where the value is what came through", _offered),
         text("relation", "equal, at least, at most or about", _relation),
         *of_part(_OF_MARK, _measured),
+    ),
+)
+
+
+SIZES: Final = Table[SizeRow](
+    "sizes",
+    "a size of a run that differs from the paper's (`virtoll reproduce`)",
+    None,
+    (
+        text("run", "the run", lambda row: row.run),
+        text("what", "what it is a size of; empty: all", lambda row: row.what or None),
+        text("parameter", "which size", lambda row: row.parameter),
+        text("here", "the run's", lambda row: row.here),
+        text("paper", "the paper's, as its preset has it", lambda row: row.paper),
     ),
 )
 
@@ -137,4 +166,4 @@ def reproduction_tables(study: Reproduction) -> tuple[CsvTable, ...]:
         tables.append(_by_run(FINDINGS, findings))
     if answers:
         tables.append(_by_run(ANSWERS, answers))
-    return (*tables, PAPER_FIGURES.of(_figure_values(study)))
+    return (*tables, PAPER_FIGURES.of(_figure_values(study)), SIZES.of(size_rows(study)))

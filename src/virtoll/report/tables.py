@@ -6,7 +6,7 @@ from typing import Any, Final
 from virtoll.report.compared_table import COMPARED
 from virtoll.report.csv_table import CsvTable
 from virtoll.report.report_input import ReportInput
-from virtoll.report.reproduction_tables import PAPER_FIGURES, RUNS
+from virtoll.report.reproduction_tables import PAPER_FIGURES, RUNS, SIZES
 from virtoll.report.sections import SECTIONS
 from virtoll.report.table import Table
 
@@ -19,6 +19,6 @@ def csv_tables(source: ReportInput) -> Iterator[CsvTable]:
 
 TABLES: Final[Mapping[str, Table[Any]]] = {
     **{table.name: table for section in SECTIONS for table in section.tables},
-    **{table.name: table for table in (RUNS, PAPER_FIGURES, COMPARED)},
+    **{table.name: table for table in (RUNS, PAPER_FIGURES, SIZES, COMPARED)},
 }
 """With those of a reproduction and of runs compared, for docs/tables.md."""

@@ -52,13 +52,14 @@ def axis(
     *,
     scale: Specification | None = None,
     ticks: Sequence[float] | None = None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str | Sequence[str]] | None = None,
     labelled: bool = True,
     extent: float | None = None,
 ) -> Specification:
     """A channel without its field: a linear scale from end to end, or as `scale` has it.
 
-    `names`: of the ticks, where numbers will not do. `extent`: from the line to the title, at least, in pixels.
+    `names`: of the ticks, where numbers will not do, each a line or several. `extent`: from the line to the title, at
+    least, in pixels.
     """
     drawn: Specification = {"title": title, "grid": True, "labels": labelled}
     if extent is not None:

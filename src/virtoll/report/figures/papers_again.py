@@ -1,13 +1,14 @@
 """A paper's figure or table again: this host's values in the paper's form, and the paper's own as hollow marks.
 
 Bars in groups and lines, upright and from zero as the papers draw them. A hollow bar or ring is the paper's share; the
-name of its platform stands in it. Values of several runs are in panels of their own, because hosts may differ.
+name of its platform stands in it or below. Values of several runs are in panels of their own, because hosts may differ.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from virtoll import units
-from virtoll.claims.paper_figures import MBIT, Mark, Printed, placed_text
+from virtoll.claims.paper_figures import MBIT, Mark, Printed
 from virtoll.report import words
 from virtoll.report.figures import legends, markers
 from virtoll.report.figures.caveats import SIGN
@@ -36,17 +37,32 @@ from virtoll.report.figures.marks import (
     with_data,
 )
 from virtoll.report.figures.style import INK, MUTED, PAPER, PlatformStyle, Specification, Width, platform_styles
-from virtoll.report.paper_figures import PanelData, PartData, axis_words, data_of, panels_of, said_mark, said_printed
+from virtoll.report.paper_figures import (
+    PanelData,
+    axis_words,
+    data_of,
+    panels_of,
+    said_mark,
+    said_printed,
+    share_of,
+    then_value,
+)
+from virtoll.report.paper_parts import PartData
+from virtoll.report.paper_sizes import stands_in
+from virtoll.report.paper_words import place_text
 from virtoll.report.reproduction_runs import Reproduction
 from virtoll.report.rows import grouped
 from virtoll.stats.compared import Scalar
 
 _LEFT: Final = 52.0  # pixels left of a panel: the numbers of its axis, and the first one's title
 _HEIGHT: Final = 150.0
-_LEAST_BAR: Final = 10.0  # pixels: the name of a paper's platform stands in a bar upright
-_MOST_BAR: Final = 26.0
+_LEAST_BAR: Final = 13.0  # pixels: the name of a paper's platform stands in a bar upright
+_MOST_BAR: Final = 64.0
 _LETTER: Final = 5.4  # pixels of a title's letter, on average
+_SMALL_LETTER: Final = 5.0  # of a platform's name below its bar
 _MOST_COLUMNS: Final = 3
+_SIDE_BY_SIDE: Final = 2
+_DIGITS: Final = 2  # of a value above its bar; the table below has more
 _GAP: Final = 1.4  # bars between two groups
 _REACH: Final = 1.5  # times the largest value: what goes on beyond it is cut
 _HEADROOM: Final = 1.06
@@ -68,10 +84,11 @@ class _Scale:
 
 @dataclass(frozen=True)
 class _Look:
-    """What all panels of a part have in common; `styles`: each platform's look."""
+    """What all panels of a part have in common; `styles`: each platform's look; `stands`: what it stands for."""
 
     data: PartData
     styles: Mapping[str, PlatformStyle]
+    stands: Mapping[str, str]
     scale: _Scale
 
     def upright(self) -> Specification:
@@ -83,23 +100,23 @@ class _Look:
         return [rule_through("y", 100, _DASH)] if self.scale.share else []
 
 
-def draw(parts: Sequence[PartData], platforms: Sequence[str], width: Width) -> Specification:
+def draw(parts: Sequence[PartData], platforms: Sequence[str], stands: Mapping[str, str], width: Width) -> Specification:
     """Parts of a figure that something was measured of, side by side where they are several.
 
-    `platforms`: all of the runs', which colours go by.
+    `platforms`: all of the runs', which colours go by. `stands`: what of the paper's they stand for, by label.
     """
     styles, drawn, entries = platform_styles(platforms), [], dict[str, legends.Entry]()
     for data in parts:
         panel_data = panels_of(data)
         lines = data.form == "lines" and all(isinstance(mark.x, int | float) for _, mark in data.marks)
-        look = _Look(data, styles, _scale(data, panel_data))
+        look = _Look(data, styles, stands, _scale(data, panel_data))
         if len(parts) > 1:
-            drawn += _side_by_side(look, panel_data, _room(width, _MOST_COLUMNS))
+            drawn += _side_by_side(look, panel_data, _room(width, _SIDE_BY_SIDE))
         else:
             drawn = [(_line_panels if lines else _bar_panels)(look, panel_data, width)]
         for entry in _entries(look, panel_data, lines=lines):
             entries.setdefault(entry.label, entry)
-    whole = panels(drawn, _MOST_COLUMNS) if len(parts) > 1 else drawn[0]
+    whole = panels(drawn, _SIDE_BY_SIDE) if len(parts) > 1 else drawn[0]
     return figure([whole, *legends.legend(width, list(entries.values()), _LEFT)])
 
 
@@ -114,10 +131,12 @@ def _side_by_side(look: _Look, panel_data: Sequence[PanelData], room: float) -> 
 def _scale(data: PartData, panel_data: Sequence[PanelData]) -> _Scale:
     marks = [mark for panel in panel_data for mark in panel.marks]
     largest = max(mark.value for mark in marks)
-    values = [largest, *(printed.question.then.high or 0.0 for panel in panel_data for printed in panel.printed)]
+    values = [largest]
+    for panel in panel_data:
+        values += [then_value(data.part, panel.marks, printed) or 0.0 for printed in panel.printed]
     values += [min(mark.high, _REACH * largest) for mark in marks if mark.high is not None]
     if data.part.share:
-        return _Scale(100.0, "% of the reference", share=True, end=100.0 * max(*values, 1.0) * _HEADROOM)
+        return _Scale(100.0, share_of(data.part), share=True, end=100.0 * max(*values, 1.0) * _HEADROOM)
     divisor, unit = (1.0, MBIT) if data.part.over is not None else units.axis_unit(largest, marks[0].unit)
     return _Scale(1 / divisor, unit, share=False, end=max(values) / divisor * _HEADROOM)
 
@@ -129,6 +148,8 @@ def _bar_panels(look: _Look, panel_data: Sequence[PanelData], width: Width) -> S
         for panel, bars in zip(panel_data, _slots(look, panel_data), strict=True)
     )
     columns = min(len(panel_data), _MOST_COLUMNS)
+    if len(panel_data) == 2 * _SIDE_BY_SIDE:
+        columns = _SIDE_BY_SIDE  # two rows of two
     while columns > 1 and _room(width, columns) < across * _LEAST_BAR:
         columns -= 1
     return panels(_bars_in(look, panel_data, _room(width, columns)), columns)
@@ -139,7 +160,8 @@ def _bars_in(look: _Look, panel_data: Sequence[PanelData], room: float) -> list[
     drawn = []
     for panel, bars in zip(panel_data, _slots(look, panel_data), strict=True):
         places = _groups(look, panel)
-        most = max(1, int(room / _LEAST_BAR / (len(bars) + _GAP)))
+        fitting = max(1, int(room / _LEAST_BAR / (len(bars) + _GAP)))
+        most = max(1, math.ceil(len(places) / math.ceil(len(places) / fitting)))  # as many in each row
         for start in range(0, len(places), most):
             title = words.with_commas(panel.title, "continued" if start else "")
             placed = _Placed(title, panel, tuple(places[start : start + most]), tuple(bars))
@@ -182,8 +204,11 @@ class _Placed:
         return number(self.groups.index(group) * self.step + self.slots.index(slot))
 
 
+_THEN: Final = "then: "
+
+
 def _paper_key(printed: Printed) -> str:
-    return f"then: {printed.platform}"
+    return f"{_THEN}{printed.platform}"
 
 
 def _is_placed(look: _Look, printed: Printed) -> bool:
@@ -205,9 +230,12 @@ def _bar_panel(look: _Look, placed: _Placed, room: float) -> Specification:
     bar = min(_MOST_BAR, room / whole)
     size = round(bar * 0.86, 1)
     centres = [place * placed.step + (len(placed.slots) - 1) / 2 for place in range(len(placed.groups))]
-    labels = [""] * len(placed.groups)
+    labels: list[str | list[str]] = [""] * len(placed.groups)
     if look.data.part.x:
-        labels = list(map(placed_text, placed.groups))
+        labels = [place_text(look.data.part.x, group) for group in placed.groups]
+    elif len(placed.groups) == 1:
+        centres = list(range(len(placed.slots)))
+        labels = [_below(slot, bar) for slot in placed.slots]
     ends = (-(_GAP + 1) / 2, whole - (_GAP + 1) / 2)
     across = axis(ends, axis_words(look.data.part.x), ticks=centres, names=labels)
     across["axis"] |= {"grid": False, "ticks": False, "domain": False}
@@ -219,6 +247,18 @@ def _bar_panel(look: _Look, placed: _Placed, room: float) -> Specification:
         "data": {"values": data},
         "layer": [*look.reference(), *with_data(_bar_layers(look, across, size), data)],
     }
+
+
+def _below(slot: str, bar: float) -> list[str]:
+    """The lines below one bar: its platform, as the paper has them along the axis; none where a piece is too wide."""
+    letters, lines = bar / _SMALL_LETTER, [""]
+    for piece in re.split(r"(?<=-)|(?<= )", slot.removeprefix(_THEN)):
+        if len(lines[-1] + piece.rstrip()) > letters and lines[-1]:
+            lines.append("")
+        lines[-1] += piece
+    if max(map(len, map(str.rstrip, lines))) > letters + 1:
+        return []
+    return [*map(str.rstrip, lines), "(then)"] if slot.startswith(_THEN) else lines
 
 
 def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tuple[str, Specification]]:
@@ -237,6 +277,11 @@ def _bar_layers(look: _Look, across: Specification, size: float) -> Iterator[tup
         yield "from", whisker
     yield "name", layer(name | _HALO, named, "datum.name")
     yield "name", layer(name, named, "datum.name")
+    amount: Specification = {"type": "text", "baseline": "bottom", "dx": 2, "dy": -3, "align": "left"}
+    for field, channel in (("amount", at), ("printed", then)):
+        text = {"text": {"field": field}, **{key: channel[key] for key in ("x", "y")}}
+        yield field, layer(amount | _HALO, text, f"datum.{field}")
+        yield field, layer(amount, text, f"datum.{field}")
 
 
 def _bar_data(look: _Look, placed: _Placed) -> Iterator[Specification]:
@@ -244,14 +289,16 @@ def _bar_data(look: _Look, placed: _Placed) -> Iterator[Specification]:
     for mark in placed.panel.marks:
         slot = placed.place(mark.x if by_x else mark.task, mark.platform)
         if slot is not None:
-            yield {"slot": slot, **_datum(look, mark)}
+            digits = _DIGITS + look.scale.share  # 104 % is not 100 %
+            amount = {} if by_x else {"amount": units.significant(mark.value * look.scale.factor, digits)}
+            yield {"slot": slot, **_datum(look, mark), **amount}
     for printed in placed.panel.printed:
         if not _is_placed(look, printed):
             continue
         for group in [printed.x] if by_x else placed.groups:
             slot = placed.place(group, _paper_key(printed))
             if slot is not None:
-                yield {"slot": slot, **_then(look, printed)}
+                yield {"slot": slot, **_then(look, printed, placed.panel.marks, named=by_x)}
 
 
 def _datum(look: _Look, mark: Mark) -> Specification:
@@ -270,13 +317,13 @@ def _datum(look: _Look, mark: Mark) -> Specification:
     return made
 
 
-def _then(look: _Look, printed: Printed) -> Specification:
-    then = printed.question.then
-    return {
-        "then": number((then.high or 0.0) * look.scale.factor),
-        "name": f"{_SIGNS[then.relation]}{printed.platform}",
-        "said": said_printed(look.data.part, printed),
-    }
+def _then(look: _Look, printed: Printed, marks: Sequence[Mark], *, named: bool) -> Specification:
+    value = then_value(look.data.part, marks, printed) or 0.0
+    made: Specification = {"then": number(value * look.scale.factor), "said": said_printed(look.data.part, printed)}
+    sign = _SIGNS[printed.question.then.relation]
+    if named:
+        return made | {"name": f"{sign}{printed.platform}"}
+    return made | {"printed": f"{sign}{units.significant(value * look.scale.factor, _DIGITS + look.scale.share)}"}
 
 
 def _line_panels(look: _Look, panel_data: Sequence[PanelData], width: Width) -> Specification:
@@ -306,7 +353,7 @@ def _line_panel(look: _Look, panel: PanelData, room: float) -> Specification:
 
 def _places(look: _Look, places: Sequence[float]) -> Specification:
     """The axis over a parameter's values, logarithmic where they go far."""
-    names = list(map(placed_text, places))
+    names = [place_text(look.data.part.x, place) for place in places]
     title = axis_words(look.data.part.x)
     if places[0] > 0 and places[-1] / places[0] >= _LOGARITHMIC:
         ends = (places[0] / 1.15, places[-1] * 1.15)
@@ -359,7 +406,8 @@ def _line_data(look: _Look, panel: PanelData) -> Iterator[Specification]:
     last = {value.platform: _across(value) for value in printed}
     for value in printed:
         place = _across(value)
-        yield {"place": number(place), **_then(look, value), **flags(named=place == last[value.platform])}
+        then = _then(look, value, panel.marks, named=True)
+        yield {"place": number(place), **then, **flags(named=place == last[value.platform])}
 
 
 def _across(value: Mark | Printed) -> float:
@@ -372,7 +420,8 @@ def _entries(look: _Look, panel_data: Sequence[PanelData], *, lines: bool) -> li
     marked = {mark.platform: mark.caveat for mark in marks if mark.caveat}
     entries = []
     for platform in dict.fromkeys(mark.platform for mark in marks):
-        label = f"now: {platform} {SIGN}" if platform in marked else f"now: {platform}"
+        stands_for = f"for {look.stands[platform]}" if platform in look.stands else ""
+        label = f"now: {words.with_commas(f'{platform} {SIGN}' if platform in marked else platform, stands_for)}"
         entry = legends.of_style(label, platform, look.styles[platform])
         entries.append(entry if lines else replace(entry, line=None, shape=markers.BOX, points=8))
     if any(panel.printed for panel in panel_data):
@@ -393,9 +442,12 @@ def caption(parts: Sequence[PartData]) -> str:
         sentences.append("What was offered flat out beyond the list of rates is left out.")
     elif any(mark.low is not None for _, mark in of_runs):
         sentences.append("Whiskers are 95 % intervals, each of its comparison alone.")
-    if any(data.part.share for data in parts):
+    if any(data.part.share and data.form == "bars" for data in parts):
         sentences.append("The dashed line is 100 % of what it is compared with.")
-    if any(data.printed for data in parts):
+    drawn = [data for data in parts if any(panel.printed for panel in panels_of(data))]
+    if any(not data.part.share for data in drawn):
+        sentences.append("Hollow: what the paper prints in % of its host, drawn as the same % of the bare host here.")
+    elif drawn:
         sentences.append(
             "Hollow: what the paper prints, in % of its host, with its platform's name; ≤, ≥, ≈: a bound, or about."
         )
@@ -422,17 +474,17 @@ def again_figures(
 ) -> dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]]:
     """By the name of its first part, each figure that is drawn again, with its parts and what draws it.
 
-    Parts of the same figure in which platforms stand side by side are one drawing.
+    Parts of the same figure in which platforms stand side by side are one drawing. A table of the paper is none.
     """
-    platforms = labels(reproduction)
+    platforms, stands = labels(reproduction), stands_in(reproduction)
     made: dict[str, tuple[tuple[PartData, ...], Callable[[Width], Specification]]] = {}
     for parts in data_of(reproduction):
-        there = [(place, data) for place, data in enumerate(parts) if data.marks]
+        there = [(place, data) for place, data in enumerate(parts) if data.marks and data.figure.kind == "figure"]
         for together, group in itertools.groupby(there, key=lambda pair: _is_single(pair[1])):
             members = list(group)
             for drawn in [members] if together else [[member] for member in members]:
                 shown = tuple(data for _, data in drawn)
-                made[f"{shown[0].figure.anchor}-{drawn[0][0]}"] = shown, partial(draw, shown, platforms)
+                made[f"{shown[0].figure.anchor}-{drawn[0][0]}"] = shown, partial(draw, shown, platforms, stands)
     return made
 
 

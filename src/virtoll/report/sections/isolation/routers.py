@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from virtoll import units
+from virtoll.report.paper_parts import signed
 from virtoll.report.rows import Shown, TableRow, platforms_of
 from virtoll.runfolder.conditions import TRAFFIC_LOADS
 from virtoll.stats.analysis import Analysis
@@ -51,11 +52,6 @@ def _change(router: NeighbourRouter) -> Shown:
     interval = router.change.interval
     small = f"{signed(interval.low)} to {signed(interval.high)}" if interval else ""
     return Shown(signed(router.change.value), small, but=router.caveat or "")
-
-
-def signed(share: float) -> str:
-    """A change as the paper prints it: '+4.20 %', '−18.2 %', '0 %'."""
-    return f"+{units.percent(share)}" if share > 0 else units.percent(share)
 
 
 def _in_and_out(router: NeighbourRouter) -> Shown:
