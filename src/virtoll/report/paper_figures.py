@@ -32,6 +32,7 @@ _UNITS = {
     "frame_size_bytes": "B",
     "working_set_bytes": "B working set",
     "total_rate_frames_per_second": "frames/s in all",
+    "each_rate_frames_per_second": "frames/s each",
     "rate_requests_per_second": "requests/s",
     "sources": "sources",
     "guests": "guests",

@@ -368,12 +368,14 @@ _WORDS_OF = {
     ("path", "peer"): "by the peer",
     ("path", "bridge"): "by the bridge",
 }
-_TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
+_TOTAL, _EACH = "total_rate_frames_per_second", "each_rate_frames_per_second"
+_LINK_RATE = "link_rate_bits_per_second"
 
 
 def _that_count(parameters: Parameters) -> Parameters:
     """Without those that another makes mean nothing."""
-    without: tuple[str, ...] = SWEEP_KEYS if parameters.get(_TOTAL) else ()
+    paced = parameters.get(_TOTAL) or parameters.get(_EACH)
+    without: tuple[str, ...] = SWEEP_KEYS if paced else ()
     if parameters.get("nic") == "own":
         without += (_LINK_RATE,)
     if parameters.get("between") == "peer":
@@ -387,6 +389,8 @@ def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     telling = _differing(parameters, family) or list(filter(_is_size, parameters.items()))[:1]
     return ", ".join(filter(None, (_parameter(key, value) for key, value in telling)))
 
+    if parameters.get(_EACH):  # then there is no rate of all, which is no sweep
+        telling = [(key, value) for key, value in telling if key != _TOTAL]
 
 def _differing(parameters: Parameters, family: Sequence[Parameters]) -> list[tuple[str, Any]]:
     """The parameters of which the family has several values."""
@@ -435,6 +439,8 @@ def _parameter(key: str, value: Any) -> str:
         return f"{value:g} frames/s in all" if value else "a sweep"
     if isinstance(value, list) and key.endswith("_mbit_per_second"):
         rates = "/".join(f"{rate:g}" for rate in value)
+    if key == _EACH:
+        return f"{value:g} frames/s each" if value else ""
         return f"{rates} Mbit/s" if value else ""
     if is_number(value) and key.endswith("_per_second"):
         return _rate(words.removesuffix(" per second"), value)
