@@ -358,6 +358,8 @@ _NOTHING = ("none", "auto")
 _WORDS_OF = {
     ("nic", "own"): "own NIC",
     ("nic", "shared"): "shared NIC",
+    ("sender", "frames"): "prepared frames",
+    ("sender", "udp"): "UDP sockets",
     ("server", "own"): "own server",
     ("server", "shared"): "shared server",
     ("server", "shared-database"): "shared database",
@@ -387,10 +389,10 @@ def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     """What distinguishes these parameters from their family's; where there is only one set, its first number."""
     parameters = _that_count(parameters)
     telling = _differing(parameters, family) or list(filter(_is_size, parameters.items()))[:1]
-    return ", ".join(filter(None, (_parameter(key, value) for key, value in telling)))
-
     if parameters.get(_EACH):  # then there is no rate of all, which is no sweep
         telling = [(key, value) for key, value in telling if key != _TOTAL]
+    return ", ".join(filter(None, (_parameter(key, value) for key, value in telling)))
+
 
 def _differing(parameters: Parameters, family: Sequence[Parameters]) -> list[tuple[str, Any]]:
     """The parameters of which the family has several values."""
@@ -437,10 +439,10 @@ def _parameter(key: str, value: Any) -> str:
         return f"{words} {value}"
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
-    if isinstance(value, list) and key.endswith("_mbit_per_second"):
-        rates = "/".join(f"{rate:g}" for rate in value)
     if key == _EACH:
         return f"{value:g} frames/s each" if value else ""
+    if isinstance(value, list) and key.endswith("_mbit_per_second"):
+        rates = "/".join(f"{rate:g}" for rate in value)
         return f"{rates} Mbit/s" if value else ""
     if is_number(value) and key.endswith("_per_second"):
         return _rate(words.removesuffix(" per second"), value)
