@@ -56,7 +56,7 @@ def test_each_operation_has_a_recorded_exchange_and_is_specified() -> None:
 
 # SHA-256 of what the requests of the protocol may hold. A change of them is a new protocol: `PROTOCOL` in crates/proto
 # and in agent/client.py is raised.
-REQUESTS = {5: "56b44abdcf981ae07cc3561d17773a620ed4b7bf1126650a184611ae77e0dfac"}
+REQUESTS = {6: "56b44abdcf981ae07cc3561d17773a620ed4b7bf1126650a184611ae77e0dfac"}
 
 
 def test_a_change_of_the_requests_raises_the_number_of_the_protocol() -> None:

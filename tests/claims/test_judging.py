@@ -343,7 +343,7 @@ def test_platforms_of_the_same_product_differ_in_what_is_named_alone() -> None:
     kinds: dict[str, dict[str, Any]] = {
         "virtio": {},
         "e1000": {"nic": "e1000"},
-        "e1000-disk": {"nic": "e1000", "disk": "ide"},
+        "e1000-disk": {"nic": "e1000", "disk": "nvme"},
     }
 
     def compared(*labels: str, host: str = "this machine") -> Judged:

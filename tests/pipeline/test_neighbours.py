@@ -104,6 +104,7 @@ def test_each_guest_beside_is_in_the_record_with_what_it_did(tmp_path: Path) -> 
         assert sent.offered_frames == arrived.forwarded_frames + arrived.lost_frames > 0
     maxima = [one for one in folder.maxima() if one.platform == "model"]
     assert len(maxima) == 1, "found more than once in a boot"
+    assert maxima[0].frame_size_bytes == 68, "the smallest of Schlosser et al."
     assert maxima[0].maximum_frames_per_second == pytest.approx(
         max(
             sum(one.forwarded_frames for one in point.sink.per_source) * 1e9 / point.duration_ns

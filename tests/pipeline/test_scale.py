@@ -76,7 +76,6 @@ def test_sizes_default_to_those_of_the_experiment() -> None:
         ({"scale": {"guests": [1], "most": {"xen": 1}}}, ["'xen'", "native, netns"]),
         ({"scale": {"guests": [4], "most": {"netns": 2}}}, ["'scale.guests'", "netns"]),
         ({"scale": {"guests": [1], "pinned": True}}, ["'scale.pinned'", "guests"]),
-        ({"order": "paper"}, ["'order'", "scale"]),
         (
             {"platforms": ["native", {"platform": "qemu-kvm", "host": "nested:kvm"}]},
             ["this machine", "qemu-kvm-nested"],
@@ -105,6 +104,26 @@ def test_a_group_of_guests_has_its_trials_in_a_row() -> None:
         assert [(trial.warm_up, trial.round) for trial in batch] == [(True, 0), (False, 0), (False, 1)]
     order = [[batch[0].platform.label for batch in batches if batch[0].block == block] for block in range(3)]
     assert len(set(map(tuple, order))) > 1, "always in the same order"
+
+
+@pytest.mark.parametrize("boot", ["block", "each-workload"])
+def test_in_a_papers_order_a_platform_has_all_its_numbers_in_a_row(boot: str) -> None:
+    """Number after number, each workload's repetitions in a row, in guests that are started once for them."""
+    asked = scale(scale={"guests": [4, 1], "most": {"netns": 1}}, blocks=3, rounds=2, order="paper", boot=boot)
+    experiment = experiments.parsed(**{**asked, "workloads": [*JOB, {"workload": "forkwait", "processes": 500}]})
+    plan = plan_of(experiment)
+    cells = [
+        (label, guests, workload)
+        for label, guests in (("native", 4), ("native", 1), ("netns", 1))
+        for workload in ("superpi", "forkwait")
+    ]
+    found = [
+        (one.platform.label, one.scale and one.scale.guests, one.workload.workload, one.block) for one in plan.trials
+    ]
+    assert found == [(*cell, block) for cell in cells for block in range(3)]
+    assert {(one.round, one.warm_up) for one in plan.trials} == {(0, False)}
+    each = 1 if boot == "each-workload" else 2
+    assert [len(batch) for batch in plan.batches()] == [3 * each] * (len(cells) // each)
 
 
 def test_what_all_guests_take_is_added_up() -> None:
@@ -215,6 +234,24 @@ def test_the_report_has_tables_and_a_figure_of_it(crowded: RunFolder) -> None:
     cells = list(csv.DictReader((tables / "cells.csv").open(encoding="utf-8")))
     assert {row["condition"] for row in cells} == {"1 guest", "2 guests", "8 guests"}
     assert (built.path.parent / "figures" / "guests-at-once.svg").exists()
+
+
+def test_a_papers_order_and_summary_of_guests_at_once(tmp_path: Path) -> None:
+    """Each group is started once, and of its four values the first is in no median."""
+    asked = scale([1, 8], order="paper", summary="median-drop-first")
+    folder = run(tmp_path / "run", platforms=MODELS, control="again", blocks=4, **asked)
+    assert Counter((one.platform, one.scale.guests) for one in folder.groups()) == {
+        (label, guests): 1 for label in ("model", "again", "slow") for guests in (1, 8)
+    }
+    analysis = load_analysis(folder.path)
+    shares = {(row.platform, row.point and row.point.guests): row.share for row in analysis.paper.rows}
+    slow = {guests: share for (platform, guests), share in shares.items() if platform == "slow"}
+    assert slow == pytest.approx({1: 1 / 2, 8: 1 / 8}, rel=0.05)
+    assert {(row.summary.count, row.summary.dropped) for row in analysis.paper.rows} == {(3, 1)}
+    built = build_report(folder.path)
+    assert 'id="paper-summary"' in built.path.read_text(encoding="utf-8")
+    table = list(csv.DictReader((built.path.parent / "tables" / "paper_summary.csv").open(encoding="utf-8")))
+    assert {(row["platform"], row["guests"]) for row in table} == {(label, str(guests)) for label, guests in shares}
 
 
 @pytest.mark.parametrize(

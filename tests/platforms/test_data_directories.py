@@ -25,7 +25,7 @@ INSIDE_LAB = "guests"
 pytestmark = [pytest.mark.lab]
 MIB = 2**20
 # A folder and a disk; the others are the same two by other products.
-KINDS = ["netns", "uml-raw"]
+KINDS = ["netns", "uml-raw", "qemu-tcg-data-ide"]
 EXTENDED = [
     *(
         name
@@ -33,6 +33,8 @@ EXTENDED = [
         if PLATFORMS[kind.platform].data_by is not None and not (kind.variant or kind.extended) and name not in KINDS
     ),
     "qemu-tcg-disk",
+    "qemu-tcg-data-ahci",
+    "qemu-tcg-data-nvme",
 ]
 
 
@@ -62,6 +64,14 @@ def test_what_is_written_in_the_guest_is_on_the_host(live: Connected) -> None:
     assert allocated_bytes(live) - before >= 4 * MIB
     live.emptied()
     assert allocated_bytes(live) - before < MIB, "what a trial leaves does not make the next one's disk another"
+
+
+def test_its_disk_is_the_device_that_was_asked_for(live: Connected) -> None:
+    """By the name that the guest's kernel gives such a device."""
+    names = {"ide": "/dev/sd", "ahci": "/dev/sd", "nvme": "/dev/nvme"}
+    request = DataRequest(path=DATA_PATH, empty=False, evict=False, trim=False)
+    found = live.bench.guest.ask(request, guests.HANG_SECONDS)
+    assert found.source.startswith(names.get(live.kind.parameters.get("data_disk", ""), ""))
 
 
 def test_only_the_data_directory_is_ever_emptied(live: Connected) -> None:

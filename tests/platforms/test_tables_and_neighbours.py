@@ -42,6 +42,7 @@ SWEEP: dict[str, Any] = {
 }
 FEW_IN_A_SECOND: dict[str, Any] = {"rate_frames_per_second": 200.0, "duration_milliseconds": 1000}
 """For guests that send together: on a busy host one may begin 50 ms after another."""
+SENDERS = ("frames", "udp")
 
 
 @pytest.fixture(autouse=True)
@@ -125,10 +126,13 @@ def test_two_routers_forward_each_its_own_flow(pair: tuple[Connected, Connected]
     assert all(came > 0 for _, came in forwarded(done, -1))
 
 
-def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(pair: tuple[Connected, Connected]) -> None:
+@pytest.mark.parametrize("sender", SENDERS)
+def test_two_guests_send_at_once_and_the_sink_outside_counts_them_apart(
+    pair: tuple[Connected, Connected], sender: Any
+) -> None:
     first, second = pair
     bench = dataclasses.replace(first.bench, co_located=(second.bench,))
-    wanted = TransmittersParameters(transmitters=2, **FEW_IN_A_SECOND)
+    wanted = TransmittersParameters(transmitters=2, sender=sender, **FEW_IN_A_SECOND)
     done = guests.measured(Transmitters(wanted), lambda: bench)
     assert_all_came(done)
     frames = FEW_IN_A_SECOND["rate_frames_per_second"]
@@ -163,9 +167,10 @@ def disciplines(interface: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
-def test_guests_send_over_one_nic(at_one_nic: tuple[Connected, ...]) -> None:
+@pytest.mark.parametrize("sender", SENDERS)
+def test_guests_send_over_one_nic(at_one_nic: tuple[Connected, ...], sender: str) -> None:
     """Slowly enough, and each frame arrives at the one interface, counted apart."""
-    done = over_one_nic(at_one_nic, **FEW_IN_A_SECOND)
+    done = over_one_nic(at_one_nic, sender=sender, **FEW_IN_A_SECOND)
     assert_all_came(done)
     (point,) = present(done.points)
     assert point.to_json()["shared_link"] is True

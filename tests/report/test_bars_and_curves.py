@@ -71,7 +71,7 @@ def test_bars_show_what_the_table_of_the_papers_summary_holds(summary: str) -> N
     assert len(shown) == len(analysis.paper.drawn) == 4 + 3 + 6, (
         "STREAM's two rates at each of three numbers of threads"
     )
-    for panel, task in zip(shown, analysis.paper.drawn, strict=True):
+    for panel, (task, _) in zip(shown, analysis.paper.drawn, strict=True):
         shown_bars, across = bars(panel), axis(panel, "x")
         unit = across["axis"]["title"].partition(",")[0]
         for platform in analysis.platforms:
@@ -99,7 +99,7 @@ def test_an_axis_that_does_not_begin_at_zero_is_logarithmic(low: float, logarith
 
 def test_whiskers_end_where_the_summary_does() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, summary="mean-sd")))
-    task = analysis.paper.drawn[0]
+    task, _ = analysis.paper.drawn[0]
     own = next(row for row in analysis.paper.rows if (row.platform, row.task) == ("native", task)).summary
     bar = bars(panels(analysis, "bars")[0])["native"]
     ends = (own.low or 0) / 1e3, (own.high or 0) / 1e3
@@ -109,7 +109,7 @@ def test_whiskers_end_where_the_summary_does() -> None:
 
 def test_a_missing_value_is_a_word_and_no_bar() -> None:
     analysis = analyse(run_data(GONE))
-    for panel, task in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True):
+    for panel, (task, _) in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True):
         there = {one["platform"]: one["missing"] for one in panel["data"]["values"] if "missing" in one}
         assert there["gone"] == "not available"
         failed = task.workload in ("masr", "stream")
@@ -123,7 +123,7 @@ def test_a_panel_whose_baseline_has_no_value_has_its_own_unit() -> None:
     analysis = analyse(run_data(Truth(REALISTIC, summary="median-drop-first", failures=failures)))
     units = {
         task.workload: axis(panel, "x")["axis"]["title"]
-        for panel, task in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True)
+        for panel, (task, _) in zip(panels(analysis, "bars"), analysis.paper.drawn, strict=True)
     }
     assert_facts(units["masr"], "ms", "lower")
     assert_facts(units["superpi"], "% of native", "higher")

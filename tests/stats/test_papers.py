@@ -9,8 +9,9 @@ from tests.support.by_hand import job, task
 from tests.support.synthetic_run import REALISTIC, Truth, run_data
 
 from virtoll.experiment.file import ExperimentFile
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import analyse
-from virtoll.stats.papers import PAPER_METHODS, PaperRow, PaperSummary, PaperTable, paper_table
+from virtoll.stats.papers import PAPER_METHODS, PaperCell, PaperRow, PaperSummary, PaperTable, paper_table
 from virtoll.stats.summaries import CellSummary, summarise
 from virtoll.stats.values import Observation, Task
 
@@ -87,10 +88,10 @@ def test_two_values_have_a_deviation() -> None:
     assert summary("mean-sd", [1.0, 3.0]) == PaperSummary(2, 2 - 2**0.5, 2 + 2**0.5, 2)
 
 
-def cells(own: Task, **values: tuple[float, ...]) -> dict[tuple[str, Task], CellSummary]:
+def cells(own: Task, point: ScalePoint | None = None, **values: tuple[float, ...]) -> dict[PaperCell, CellSummary]:
     """A value a block, in the order measured, which is not that of the trials' numbers."""
     return {
-        (platform, own): summarise(
+        (platform, own, point): summarise(
             [Observation(own, platform, 9 - place, place, place, value) for place, value in enumerate(found)][::-1]
         )
         for platform, found in values.items()
@@ -110,7 +111,7 @@ def test_shares_are_by_the_baselines_centre_whichever_way_is_better() -> None:
         PaperRow("p", RATE, PaperSummary(4, 2, 16, 3, 1), 0.5, 0.25, 2),
         PaperRow("q", RATE, PaperSummary(16, 16, 16, 1, 1), 2, 2, 2),
     )
-    assert table.drawn == (RATE,), "the duration of a job that tells its rate is that rate once more"
+    assert table.drawn == ((RATE, None),), "the duration of a job that tells its rate is that rate once more"
     without = paper_table(method, both, [], baseline=None, **given)
     assert without.rows[1] == PaperRow("p", JOB, PaperSummary(0.5, 0, 16, 3, 1), None)
     single = paper_table(PAPER_METHODS["mean-sd"], cells(JOB, base=(4.0,), p=(8.0,)), [], baseline="base", **given)
@@ -135,7 +136,7 @@ def test_a_cell_without_values_says_what_most_of_its_trials_came_to() -> None:
         baseline="base",
         unavailable=("gone",),
     )
-    assert {platform: why for (platform, _), why in table.missing.items()} == {
+    assert {platform: why for (platform, *_), why in table.missing.items()} == {
         "base": "too few values",
         "p": "failed",
         "q": "not measured",
@@ -143,3 +144,25 @@ def test_a_cell_without_values_says_what_most_of_its_trials_came_to() -> None:
         "gone": "not available",
     }
     assert (table.rows, table.drawn) == ((), ())
+
+
+def test_several_guests_at_once_are_set_beside_the_baseline_with_as_many() -> None:
+    """Of each number of guests the first repetition is dropped, and its share is of the baseline's at that number."""
+    few, many = ScalePoint(guests=1, vcpus=1, memory_bytes=2**29), ScalePoint(guests=8, vcpus=1, memory_bytes=2**28)
+    both = cells(JOB, few, base=(99, 3, 4, 5), p=(99, 6, 8, 7)) | cells(JOB, many, base=(1, 30, 10, 20))
+    table = paper_table(
+        PAPER_METHODS["median-drop-first"],
+        both,
+        [job(1, None, platform="p", status="failed").replace(scale=many)],
+        platforms=("base", "p"),
+        tasks=(JOB,),
+        points=(few, many),
+        baseline="base",
+        unavailable=(),
+    )
+    assert table.rows == (
+        PaperRow("base", JOB, PaperSummary(4, 3, 5, 3, 1), 1, 0.8, 4 / 3, point=few),
+        PaperRow("p", JOB, PaperSummary(7, 6, 8, 3, 1), 4 / 7, 0.5, 4 / 6, point=few),
+        PaperRow("base", JOB, PaperSummary(20, 10, 30, 3, 1), 1, 20 / 30, 2, point=many),
+    )
+    assert table.missing == {("p", JOB, many): "failed"}

@@ -222,7 +222,7 @@ def test_what_a_run_has_not_is_empty() -> None:
     assert means.paper_method.name == "mean-sd"
     assert {row.platform for row in means.paper.rows} == {"native", "native-again", "netns"}
     gone = analyse(platforms("runc", asked(summary="mean-sd"), available=False))
-    assert {why for (platform, _), why in gone.paper.missing.items() if platform == "runc"} == {"not available"}
+    assert {why for (platform, *_), why in gone.paper.missing.items() if platform == "runc"} == {"not available"}
 
 
 def test_points_curves_and_tasks_are_found_by_their_keys() -> None:

@@ -179,7 +179,9 @@ def named(own: dict[str, Any], *others: dict[str, Any]) -> str:
     return next(one.size for one in tasks_of(manifest, ()) if json.loads(one.parameters) == own)
 
 
-TOTAL = {"total_rate_frames_per_second": 900}
+TOTAL = {"total_rate_frames_per_second": 900, "each_rate_frames_per_second": 0}
+EACH = {"total_rate_frames_per_second": 0, "each_rate_frames_per_second": 900}
+SWEEP = {"total_rate_frames_per_second": 0, "each_rate_frames_per_second": 0}
 
 
 @pytest.mark.parametrize(
@@ -206,6 +208,9 @@ TOTAL = {"total_rate_frames_per_second": 900}
         ({"rates_mbit_per_second": [], "n": 1}, [{"rates_mbit_per_second": [1], "n": 2}], "1 n"),
         ({"total_rate_frames_per_second": 900}, [{"total_rate_frames_per_second": 0}], "900 frames/s in all"),
         ({"total_rate_frames_per_second": 0}, [{"total_rate_frames_per_second": 900}], "a sweep"),
+        (EACH, [TOTAL, SWEEP], "900 frames/s each"),
+        (TOTAL, [EACH, SWEEP], "900 frames/s in all"),
+        (SWEEP, [EACH, TOTAL], "a sweep"),
         ({"nic": "own", "link_rate_bits_per_second": 5}, [{"nic": "own", "link_rate_bits_per_second": 6}], ""),
         ({"between": "peer", "path": "peer"}, [{"between": "peer", "path": "bridge"}], ""),
         ({"frame_size_bytes": 64, "vlan": 7}, [{"frame_size_bytes": 64, "vlan": 0}], "VLAN 7"),

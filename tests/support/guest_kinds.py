@@ -161,13 +161,19 @@ SEVERAL: dict[str, Kind] = {
         root="ext4",
     ),
 }
+# Machines that differ in the device of their data directory's disk.
+DATA_DISKS: dict[str, Kind] = {
+    "qemu-tcg-data-ide": machine("qemu-tcg", {"machine": "pc", "data_disk": "ide"}),
+    "qemu-tcg-data-ahci": machine("qemu-tcg", {"data_disk": "ahci", "disk": "ahci", "root": "disk"}, root="ext4"),
+    "qemu-tcg-data-nvme": machine("qemu-tcg", {"data_disk": "nvme", "disk": "nvme", "root": "disk"}, root="ext4"),
+}
 ADDED: dict[str, Kind] = {}
 """Kinds of a module of tests, whose parameters are known only when it runs."""
 
 
 def known_kinds() -> dict[str, Kind]:
     """All of them."""
-    return {**KINDS, **ATTACHED, **NESTED, **SEVERAL, **ADDED}
+    return {**KINDS, **ATTACHED, **NESTED, **SEVERAL, **DATA_DISKS, **ADDED}
 
 
 @contextmanager

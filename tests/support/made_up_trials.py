@@ -227,8 +227,8 @@ def _points(made: Made, slowness: float, limit: float) -> list[Point]:
         rates = path.rates(rate)
         return made_up_point(wanted.frame_size_bytes, wanted.point_ns, rate, rates, backend=backend, sink=sink)
 
-    if isinstance(wanted, VirtualRoutersParameters) and wanted.total_rate_frames_per_second:
-        return [point(wanted.total_rate_frames_per_second / wanted.routers)]
+    if isinstance(wanted, VirtualRoutersParameters) and wanted.router_rate:
+        return [point(wanted.router_rate)]
     return sweep(wanted, point)
 
 

@@ -86,6 +86,26 @@ def test_each_guest_sends_its_own_half_and_the_sink_counts_all() -> None:
     assert measured.result == {"together_share": 0.8, "shaped_by": None}
 
 
+def test_senders_by_udp_sockets_are_asked_for_as_such() -> None:
+    """Their interfaces have the addresses that the frames are from; only what sends differs."""
+    asked = {}
+    for kind in ("frames", "udp"):
+        peer, guests = sink(*TOGETHER), (sender(), sender())
+        assert trial(peer, *guests, sender=kind).problem is None
+        for place, guest in enumerate(guests):
+            (request,) = guest.requests(SendRequest)
+            source = request.sources[0].replace(key=None)
+            asked[kind, place] = (source, request.frame_size_bytes)
+            assert request.backend == {"frames": "af-packet", "udp": "udp"}[kind]
+    assert [asked["udp", place] for place in (0, 1)] == [asked["frames", place] for place in (0, 1)]
+
+
+def test_a_backend_is_what_sends_frames() -> None:
+    with pytest.raises(ValidationError) as raised:
+        TransmittersParameters(sender="udp", backend="af-xdp")
+    assert_facts(str(raised.value), "backend", "sender: frames")
+
+
 def test_the_cpus_are_read_before_the_guests_send_and_after() -> None:
     reader = OperationAgent(hand_over=HandOverReply((reading(50),)))
     bench = replace(two(sink(*TOGETHER)), hand_overs=HandOverReader(reader, (1, 0)))

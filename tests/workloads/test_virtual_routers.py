@@ -13,6 +13,9 @@ from virtoll.errors import GuestCannot
 from virtoll.workloads import WORKLOADS
 from virtoll.workloads.virtual_routers import VirtualRoutersParameters
 
+TOTAL = {"total_rate_frames_per_second": 1000.0}
+EACH = {"each_rate_frames_per_second": 7000.0}
+
 
 def test_all_guests_are_offered_a_total_at_once() -> None:
     peer = forwarding()
@@ -26,7 +29,18 @@ def test_all_guests_are_offered_a_total_at_once() -> None:
     assert asked.histograms is True
 
 
-def test_without_a_total_the_rates_rise() -> None:
+@pytest.mark.parametrize("routers", [1, 2])
+def test_each_is_offered_a_rate_whatever_their_number(routers: int) -> None:
+    peer = forwarding()
+    others = [forwarding_bench(peer, number=5)] * (routers - 1)
+    measured = measure("virtual-routers", forwarding_bench(peer, None, *others), **EACH, routers=routers)
+    assert measured.problem is None
+    (asked,) = peer.requests(TrafficRequest)
+    assert [one.rate_frames_per_second for one in asked.sources] == [7000] * routers
+    assert len(measured.points or ()) == 1
+
+
+def test_without_a_rate_the_rates_rise() -> None:
     peer = forwarding(3000)
     bench = forwarding_bench(peer, None, forwarding_bench(peer, number=5))
     wanted = {"routers": 2, "sweep": "rising", "first_rate_frames_per_second": 1000}
@@ -43,10 +57,18 @@ def test_frames_that_none_of_them_forwards_are_a_problem() -> None:
     assert measure("virtual-routers", bench, total_rate_frames_per_second=1000).problem is not None
 
 
-def test_a_total_rate_has_no_sweep() -> None:
+@pytest.mark.parametrize(
+    ("wrong", "facts"),
+    [
+        (TOTAL | {"rate_factor": 3}, ["rate_factor", *TOTAL]),
+        (EACH | {"rate_factor": 3}, ["rate_factor", *EACH]),
+        (TOTAL | EACH, [*TOTAL, *EACH]),
+    ],
+)
+def test_one_rate_has_no_sweep_and_no_other_rate(wrong: dict[str, float], facts: list[str]) -> None:
     with pytest.raises(ValidationError) as raised:
-        VirtualRoutersParameters(total_rate_frames_per_second=1000, rate_factor=3)
-    assert_facts(str(raised.value), "rate_factor", "total_rate_frames_per_second")
+        VirtualRoutersParameters.model_validate(wrong)
+    assert_facts(str(raised.value), *facts)
 
 
 def test_guests_behind_one_real_nic_are_refused() -> None:

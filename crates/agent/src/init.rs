@@ -42,6 +42,8 @@ const DATA: &str = "/data";
 const DATA_TYPE: &str = "ext4";
 /// Prefix of a disk's serial number where a device node could be.
 const BY_SERIAL: &str = "serial:";
+/// What stands before the serial number in the page of a SCSI disk that holds it (SPC-4, 7.8.15).
+const VPD_HEADER_BYTES: usize = 4;
 /// How long a disk may take to appear.
 const DISK_DEADLINE: Duration = Duration::from_secs(60);
 const DISK_INTERVAL: Duration = Duration::from_millis(2);
@@ -179,10 +181,18 @@ fn await_disk(disk: &str) -> io::Result<String> {
 
 /// The node of the disk with this serial number; names depend on the order in which disks were found.
 fn disk_of_serial(disks: &Path, serial: &str) -> Option<String> {
-    let found = fs::read_dir(disks).ok()?.flatten().find(|disk| {
-        fs::read_to_string(disk.path().join("serial")).is_ok_and(|said| said.trim() == serial)
-    })?;
+    let found = fs::read_dir(disks).ok()?.flatten().find(|disk| says(&disk.path(), serial))?;
     Some(format!("/dev/{}", found.file_name().to_string_lossy()))
+}
+
+/// Whether a disk has this serial number: virtio's own file, `NVMe`'s of its controller, ATA's page after its header.
+fn says(disk: &Path, serial: &str) -> bool {
+    let files = [("serial", 0), ("device/serial", 0), ("device/vpd_pg80", VPD_HEADER_BYTES)];
+    files.iter().any(|(file, header)| {
+        let said = fs::read(disk.join(file)).unwrap_or_default();
+        let number = said.get(*header..).unwrap_or_default();
+        number.trim_ascii() == serial.as_bytes()
+    })
 }
 
 /// Has the disk's requests ordered as asked; one that the kernel has not is told on the console, and seen in `facts`.
@@ -283,13 +293,23 @@ mod tests {
     #[test]
     fn a_disk_is_found_by_its_serial_number() {
         let disks = std::env::temp_dir().join(format!("virtoll-disks-{}", std::process::id()));
-        for (name, serial) in [("vda", "other\n"), ("vdb", "virtoll-data\n")] {
-            fs::create_dir_all(disks.join(name)).unwrap();
-            fs::write(disks.join(name).join("serial"), serial).unwrap();
+        for (file, said) in [
+            ("vda/serial", "other\n"),
+            ("vdb/serial", "of-virtio\n"),
+            ("nvme0n1/device/serial", "of-nvme             \n"),
+            ("sda/device/vpd_pg80", "\0\u{80}\0\u{14}virtoll-data        "),
+            ("sdb/device/vpd_pg80", "\0"),
+        ] {
+            fs::create_dir_all(disks.join(file).parent().unwrap()).unwrap();
+            fs::write(disks.join(file), said.chars().map(|sign| sign as u8).collect::<Vec<_>>())
+                .unwrap();
         }
         fs::create_dir_all(disks.join("loop0")).unwrap();
-        assert_eq!(disk_of_serial(&disks, "virtoll-data"), Some("/dev/vdb".to_owned()));
-        assert_eq!(disk_of_serial(&disks, "virtoll"), None);
+        let found = |serial| disk_of_serial(&disks, serial);
+        assert_eq!(found("of-virtio"), Some("/dev/vdb".to_owned()));
+        assert_eq!(found("of-nvme"), Some("/dev/nvme0n1".to_owned()));
+        assert_eq!(found("virtoll-data"), Some("/dev/sda".to_owned()));
+        assert_eq!(found("virtoll"), None);
         fs::remove_dir_all(&disks).unwrap();
     }
 

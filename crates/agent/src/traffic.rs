@@ -179,6 +179,7 @@ const fn generator(backend: Backend) -> backend_selection::Generator {
         Backend::LiveFrames => backend_selection::Generator::LiveFrames,
         Backend::AfXdp => backend_selection::Generator::AfXdp,
         Backend::AfPacket => backend_selection::Generator::AfPacket,
+        Backend::Udp => backend_selection::Generator::Udp,
     }
 }
 

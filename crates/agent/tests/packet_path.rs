@@ -568,6 +568,41 @@ fn polled(agent: &mut Agent, interface: &str) -> Option<u64> {
     polled.map(|(_, count)| number(count)).reduce(|sum, count| sum + count)
 }
 
+/// What a UDP socket sends is a test frame like any other, and what the stack's queue has no room for is unsent.
+#[test]
+fn datagrams_through_the_stack_have_exact_books() {
+    for (mut agent, pairs) in agents() {
+        pair(&agent, 0);
+        let udp = |number: u16, sink: &str| {
+            let request = trial(number, 1_518, 250, &[source(0, Some(2_000.0))], &["s0"]);
+            with(request, "udp", sink)
+        };
+        agent.ip("address add 10.1.0.9/24 dev g0");
+        assert_eq!(agent.refused("traffic", udp(1, "tpacket")).0, "system", "another's address");
+        agent.ip("address add 10.1.0.1/24 dev g0");
+        agent.ip("route add 10.2.0.0/24 dev g0");
+        agent.ip("neighbour add 10.2.0.1 lladdr 02:00:00:00:02:00 dev g0");
+        for (number, (_, sink)) in pairs.iter().enumerate() {
+            let answer = agent.call("traffic", udp(number as u16 + 10, sink));
+            assert_names(&answer, "udp", sink);
+            assert_eq!(books(&answer), [(500, 500, 500)], "{answer}");
+        }
+        let (flat_out, _) = flat_out(&mut agent, 20, |request| with(request, "udp", "tpacket"));
+        assert_eq!(flat_out["backend"], json!("udp"));
+        let mut several = udp(30, "tpacket");
+        several["sources"][0]["flows"] = json!(2);
+        assert_eq!(agent.refused("traffic", several).0, "system", "a socket has one port");
+        let slow = "qdisc add dev g0 root tbf rate 1mbit burst 2000 limit 4000";
+        let status = agent.inside("tc").args(slow.split(' ')).status();
+        assert!(status.is_ok_and(|status| status.success()), "a slow queue");
+        let answer = agent.call("traffic", udp(40, "tpacket"));
+        let (intended, offered, forwarded) = books(&answer)[0];
+        assert_eq!((intended, forwarded), (500, offered), "{answer}");
+        assert!((1..250).contains(&offered), "{answer}");
+        assert_eq!(number(&answer["sources"][0]["refused_frames"]), 500 - offered, "{answer}");
+    }
+}
+
 fn assert_takes_no_redirected_frames(answer: &Value) {
     assert_ne!(answer["backend"], json!("live-frames"), "{answer}");
     let reason = answer["backend_reason"].as_str().unwrap_or_default();

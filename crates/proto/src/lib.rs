@@ -14,7 +14,7 @@ pub use reply::{Answer, Edge, Error, ErrorKind, Event, Ready};
 pub use request::{Operation, Refusal, Request};
 
 /// The protocol's version; both sides must have the same number.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Checks the controller's version against [`PROTOCOL`].
 ///

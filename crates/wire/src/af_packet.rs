@@ -15,7 +15,7 @@ use crate::socket::interface_index;
 use crate::source::{SourceCounts, SourcePlan};
 use crate::sys::packet_socket;
 
-mod sys;
+pub(crate) mod sys;
 
 /// The back end's name in results.
 pub const NAME: &str = "af-packet";
@@ -23,7 +23,7 @@ pub const NAME: &str = "af-packet";
 pub const SINK_NAME: &str = "tpacket";
 
 /// Flat out, so many frames are on the path at most.
-const FLAT_OUT_ON_THE_WAY_FRAMES: usize = 64;
+pub(crate) const FLAT_OUT_ON_THE_WAY_FRAMES: usize = 64;
 
 struct Sender {
     socket: OwnedFd,
@@ -59,9 +59,11 @@ impl Generator {
         let link = check_link(&plan.interface, &composer)?;
         let socket = packet_socket(0, link.index)?;
         let bytes = composer.largest_bytes();
-        let few = plan.frames_per_second.is_none().then_some(FLAT_OUT_ON_THE_WAY_FRAMES);
-        sys::prepare_for_bulk_sending(socket.as_fd(), bytes, few)?;
-        let mut batch = sys::SendBatch::new(BATCH_FRAMES, bytes);
+        sys::bypass_queueing(socket.as_fd())?;
+        if plan.frames_per_second.is_none() {
+            sys::keep_few_on_the_way(socket.as_fd(), bytes, FLAT_OUT_ON_THE_WAY_FRAMES)?;
+        }
+        let mut batch = sys::SendBatch::new(BATCH_FRAMES, bytes, 0);
         for index in 0..BATCH_FRAMES {
             composer.prepare(batch.frame(index, bytes));
         }

@@ -8,12 +8,12 @@ use crate::senders::Sender;
 use crate::sequence_accounting::Expectation;
 use crate::source::SourcePlan;
 use crate::xdp_sink::{self, Mode};
-use crate::{af_packet, af_xdp, live_frames};
+use crate::{af_packet, af_xdp, live_frames, udp};
 
 /// What sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Generator {
-    /// The first of the others that the host allows.
+    /// The first of the next three that the host allows.
     #[default]
     Auto,
     /// An XDP program on frames of the kernel.
@@ -22,6 +22,8 @@ pub enum Generator {
     AfXdp,
     /// `AF_PACKET` sockets.
     AfPacket,
+    /// UDP sockets, through the host's own stack; never chosen by itself.
+    Udp,
 }
 
 /// What counts.
@@ -61,6 +63,7 @@ pub(crate) fn open_sources(
         Generator::LiveFrames => &[Generator::LiveFrames],
         Generator::AfXdp => &[Generator::AfXdp],
         Generator::AfPacket => &[Generator::AfPacket],
+        Generator::Udp => &[Generator::Udp],
     };
     let mut reasons = Vec::new();
     let mut last = None;
@@ -88,6 +91,7 @@ fn name_of(generator: Generator) -> &'static str {
         Generator::LiveFrames => live_frames::NAME,
         Generator::AfXdp => af_xdp::NAME,
         Generator::AfPacket => af_packet::NAME,
+        Generator::Udp => udp::NAME,
     }
 }
 
@@ -98,7 +102,7 @@ fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Senders, Refus
         plans[..*place].iter().any(|other| other.interface == plans[*place].interface)
     };
     if let Some(place) = (0..plans.len()).find(shared)
-        && generator != Generator::AfPacket
+        && ![Generator::AfPacket, Generator::Udp].contains(&generator)
     {
         let sentence = "several sources share one interface";
         return Err(refused((place, io::Error::new(io::ErrorKind::Unsupported, sentence))));
@@ -114,10 +118,10 @@ fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Senders, Refus
     }
     let open = |(place, plan): (usize, &SourcePlan)| {
         let plan = plan.clone();
-        let generator: io::Result<Box<dyn Generate>> = if generator == Generator::AfXdp {
-            af_xdp::Generator::open(plan).map(|one| Box::new(one) as _)
-        } else {
-            af_packet::Generator::open(plan).map(|one| Box::new(one) as _)
+        let generator: io::Result<Box<dyn Generate>> = match generator {
+            Generator::AfXdp => af_xdp::Generator::open(plan).map(|one| Box::new(one) as _),
+            Generator::Udp => udp::Generator::open(plan).map(|one| Box::new(one) as _),
+            _ => af_packet::Generator::open(plan).map(|one| Box::new(one) as _),
         };
         let generator = generator.map_err(|cause| refused((place, cause)))?;
         Ok(Sender { generator, sources: vec![place] })

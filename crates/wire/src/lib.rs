@@ -34,6 +34,7 @@ mod socket;
 mod source;
 mod sys;
 pub mod trial;
+mod udp;
 mod xdp_sink;
 
 pub use gaps::GapSummary;

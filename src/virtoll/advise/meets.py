@@ -131,6 +131,7 @@ OFFERED = (
     "rate_bits_per_second",
     "rate_frames_per_second",
     "total_rate_frames_per_second",
+    "each_rate_frames_per_second",
     "link_rate_bits_per_second",
 )
 

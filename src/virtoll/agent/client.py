@@ -33,7 +33,7 @@ from virtoll.lab import interrupts
 from virtoll.lab.debug import debug
 from virtoll.runfolder.record import Record
 
-PROTOCOL = 5
+PROTOCOL = 6
 MAXIMUM_LINE_BYTES = 8 * 2**20
 _CONSOLE_KEPT_BYTES = 64 * 1024
 _TAKEN_SECONDS = 60.0

@@ -25,7 +25,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product
 from operator import attrgetter
 from typing import TypeVar
 
@@ -107,7 +107,7 @@ class Plan:
         """
         shared = ["platform" if self.order == "paper" else "block"]
         if any(trial.scale is not None for trial in self.trials):
-            shared = ["block", "platform", "scale"]
+            shared = list(dict.fromkeys([*shared, "platform", "scale"]))
         if self.boot == "each-workload":
             shared.append("workload")
         return [tuple(group) for _, group in groupby(self.trials, attrgetter(*shared))]
@@ -127,7 +127,8 @@ def make_plan(experiment: Experiment, seconds: SecondsOf) -> Plan:
     ``ROUNDS_SECONDS`` and at least one. Where later rounds are shorter, as many follow as fit in the time of whole
     ones. A trial that is longer than ``ROUNDS_SECONDS`` is its own warm-up. With ``rounds: 1`` each cell runs once a
     block, the host too, and nothing warms up.
-    In the paper's order: each platform in turn, each of its workloads in turn, all its repetitions in a row.
+    In the paper's order: each platform in turn, of several guests at once each number of them in turn, each workload in
+    turn, all its repetitions in a row.
     """
     trials = (replace(trial, number=number) for number, trial in enumerate(_trials(experiment, seconds)))
     return Plan(experiment.seed, tuple(trials), experiment.order, experiment.boot)
@@ -145,11 +146,7 @@ def count_trials(experiment: Experiment) -> int:
 def _trials(experiment: Experiment, seconds: SecondsOf) -> Iterator[Trial]:
     """One after the other; their numbers are yet to be given."""
     if experiment.order == "paper":
-        cells = [(platform, workload) for workload, on in _cells(experiment) for platform in on]
-        cells.sort(key=lambda cell: experiment.platforms.index(cell[0]))
-        for cell in cells:
-            for condition in (None, *experiment.conditions):
-                yield from (Trial(0, block, *cell, condition=condition) for block in range(experiment.blocks))
+        yield from _as_papers_ran(experiment)
         return
     generator = random.Random(experiment.seed)
     for block in range(experiment.blocks):
@@ -162,6 +159,19 @@ def _trials(experiment: Experiment, seconds: SecondsOf) -> Iterator[Trial]:
                 continue
             units = _units(experiment, platforms, workload, block)
             yield from _rounds(experiment, generator, block, workload, units, seconds)
+
+
+def _as_papers_ran(experiment: Experiment) -> Iterator[Trial]:
+    """Platform after platform; their numbers are yet to be given."""
+    cells = _cells(experiment)
+    for platform in experiment.platforms:
+        workloads = [workload for workload, on in cells if platform in on]
+        points: tuple[ScalePoint | None, ...] = (None,)
+        if experiment.scale is not None:
+            points = experiment.scale.points_of(platform.label)
+        for point, workload, condition in product(points, workloads, (None, *experiment.conditions)):
+            for block in range(experiment.blocks):
+                yield Trial(0, block, platform, workload, condition=condition, scale=point)
 
 
 def _cells(experiment: Experiment) -> list[tuple[WorkloadChoice, list[PlatformChoice]]]:

@@ -61,8 +61,6 @@ def scale_of(parsed: ExperimentFile, platforms: Sequence[PlatformChoice], path: 
         return None
     if entry is None:
         raise wrong(path, "scale", "is missing; add numbers of guests, such as {guests: [1, 2, 4, 8]}")
-    if parsed.order == "paper":
-        raise wrong(path, "order", "the scenario scale has blocks in random order; leave 'order' out")
     _refuse_elsewhere(parsed, platforms, path)
     labels = [choice.label for choice in platforms]
     unknown = [label for label in entry.most if label not in labels]

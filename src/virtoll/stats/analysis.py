@@ -37,7 +37,7 @@ from virtoll.stats.listed_rates import ListedRates, listed_rates
 from virtoll.stats.neighbour_routers import NeighbourRouter, neighbour_routers
 from virtoll.stats.over_parameters import OverParameter, over_parameters
 from virtoll.stats.overhead import OverheadEffect, OverheadUse, overhead_effects, overhead_uses
-from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table
+from virtoll.stats.papers import PAPER_METHODS, PaperMethod, PaperTable, paper_table, with_points
 from virtoll.stats.resemblance import Resemblance, resemblance
 from virtoll.stats.run_data import (
     RunData,
@@ -297,10 +297,11 @@ class Analysis:
         manifest = self.data.manifest
         return paper_table(
             self.paper_method,
-            self.cells,
-            self.data.trials,
+            with_points(self.cells, self.at_once.cells),
+            [*self.data.trials, *self.data.at_once],
             platforms=self.platforms,
             tasks=self.tasks,
+            points=self.at_once.points or (None,),
             baseline=manifest.baseline,
             unavailable={entry.label for entry in manifest.platforms if not entry.available},
         )

@@ -14,9 +14,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from virtoll.runfolder.records import TrialRecord
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.intervals import ends, student
 from virtoll.stats.summaries import CellSummary
 from virtoll.stats.values import Task, canonical, printed_tasks
+
+PaperCell = tuple[str, Task, ScalePoint | None]
+"""A platform and a task, and how many guests do it at once; None: one alone."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class PaperMethod:
 class PaperRow:
     """One cell in a paper's words; `share`: its performance as a share of the baseline's, centre by centre.
 
-    `share_low` and `share_high`: its own spread as shares of the baseline's centre, which is taken as exact.
+    `share_low` and `share_high`: its own spread as shares of the baseline's centre, which is taken as exact. `point`:
+    of several guests at once their number and size, and the value is one guest's; None: the guest is alone.
     """
 
     platform: str
@@ -62,18 +67,19 @@ class PaperRow:
     share: float | None
     share_low: float | None = None
     share_high: float | None = None
+    point: ScalePoint | None = None
 
 
 @dataclass(frozen=True)
 class PaperTable:
     """Every cell of a run in a paper's words; `missing`: of each cell without, in a word why ('skipped').
 
-    `drawn`: the tasks that a paper would show, those of which any platform has a value.
+    `drawn`: the tasks that a paper would show, those of which any platform has a value, with the numbers of guests.
     """
 
     rows: tuple[PaperRow, ...] = ()
-    missing: Mapping[tuple[str, Task], str] = field(default_factory=dict)
-    drawn: tuple[Task, ...] = ()
+    missing: Mapping[PaperCell, str] = field(default_factory=dict)
+    drawn: tuple[tuple[Task, ScalePoint | None], ...] = ()
 
 
 def mean_with_t_interval(values: Sequence[float]) -> PaperSummary | None:
@@ -132,50 +138,68 @@ _METHODS = (
 PAPER_METHODS: Mapping[str, PaperMethod] = {method.name: method for method in _METHODS}
 
 
+def with_points(
+    alone: Mapping[tuple[str, Task], CellSummary], at_once: Mapping[tuple[str, Task, ScalePoint], CellSummary]
+) -> dict[PaperCell, CellSummary]:
+    """The cells of one guest alone, and of several at once."""
+    places: list[tuple[PaperCell, CellSummary]] = list(at_once.items())
+    for (platform, task), cell in alone.items():
+        places.append(((platform, task, None), cell))
+    return dict(places)
+
+
 def paper_table(
     method: PaperMethod | None,
-    cells: Mapping[tuple[str, Task], CellSummary],
+    cells: Mapping[PaperCell, CellSummary],
     trials: Sequence[TrialRecord],
     *,
     platforms: Sequence[str],
     tasks: Sequence[Task],
+    points: Sequence[ScalePoint | None] = (None,),
     baseline: str | None,
     unavailable: Collection[str],
 ) -> PaperTable:
     """Every cell summed up in a paper's way, and why the others are not; empty without a method.
 
-    The share is baseline / own where lower is better and own / baseline where higher is, so that 1 is as fast as it.
+    The share is baseline / own where lower is better and own / baseline where higher is, so that 1 is as fast as it;
+    of several guests at once, as the baseline's at the same of `points`.
     """
     if method is None:
         return PaperTable()
-    summaries: dict[tuple[str, Task], PaperSummary] = {}
-    for key, cell in cells.items():
+    summaries: dict[PaperCell, PaperSummary] = {}
+    for place, cell in cells.items():
         ordered = sorted(cell.observations, key=lambda observation: observation.position)
-        summary = method.summarise([observation.value for observation in ordered])
-        if summary is not None:
-            summaries[key] = summary
-    rows = tuple(_row(*key, summary, summaries.get((baseline or "", key[1]))) for key, summary in summaries.items())
-    statuses: dict[tuple[str, str, str], Counter[str]] = {}
+        made = method.summarise([observation.value for observation in ordered])
+        if made is not None:
+            summaries[place] = made
+    rows = []
+    for place, summary in summaries.items():
+        base = summaries.get((baseline or "", place[1], place[2]))
+        rows.append(_row(place, summary, base))
+    statuses: dict[tuple[str, str, str, ScalePoint | None], Counter[str]] = {}
     for trial in trials:
-        where = trial.platform, trial.workload, canonical(trial.parameters)
+        where = trial.platform, trial.workload, canonical(trial.parameters), trial.scale
         statuses.setdefault(where, Counter())[trial.status] += 1
     missing = {}
-    for platform, task in itertools.product(platforms, tasks):
-        if (platform, task) in summaries:
+    for place in itertools.product(platforms, tasks, points):
+        platform, task, point = place
+        if place in summaries:
             continue
-        if (platform, task) in cells:
-            missing[platform, task] = "too few values"
+        if place in cells:
+            missing[place] = "too few values"
         elif platform in unavailable:
-            missing[platform, task] = "not available"
+            missing[place] = "not available"
         else:
-            missing[platform, task] = _why(statuses.get((platform, task.workload, task.parameters), Counter()))
-    having = {task for _, task in summaries}
-    return PaperTable(rows, missing, tuple(task for task in printed_tasks(tasks) if task in having))
+            missing[place] = _why(statuses.get((platform, task.workload, task.parameters, point), Counter()))
+    having = {(task, point) for _, task, point in summaries}
+    drawn = tuple(pair for pair in itertools.product(printed_tasks(tasks), points) if pair in having)
+    return PaperTable(tuple(rows), missing, drawn)
 
 
-def _row(platform: str, task: Task, summary: PaperSummary, base: PaperSummary | None) -> PaperRow:
+def _row(place: PaperCell, summary: PaperSummary, base: PaperSummary | None) -> PaperRow:
+    platform, task, point = place
     if base is None:
-        return PaperRow(platform, task, summary, None)
+        return PaperRow(platform, task, summary, None, point=point)
 
     def share(value: float) -> float | None:
         """None where a spread reaches down to zero, and performance so to no bound."""
@@ -187,7 +211,7 @@ def _row(platform: str, task: Task, summary: PaperSummary, base: PaperSummary | 
     high = None if summary.high is None else share(summary.high)
     if task.metric.better == "lower":
         low, high = high, low
-    return PaperRow(platform, task, summary, share(summary.centre), low, high)
+    return PaperRow(platform, task, summary, share(summary.centre), low, high, point=point)
 
 
 def _why(statuses: Counter[str]) -> str:

@@ -358,6 +358,8 @@ _NOTHING = ("none", "auto")
 _WORDS_OF = {
     ("nic", "own"): "own NIC",
     ("nic", "shared"): "shared NIC",
+    ("sender", "frames"): "prepared frames",
+    ("sender", "udp"): "UDP sockets",
     ("server", "own"): "own server",
     ("server", "shared"): "shared server",
     ("server", "shared-database"): "shared database",
@@ -368,12 +370,14 @@ _WORDS_OF = {
     ("path", "peer"): "by the peer",
     ("path", "bridge"): "by the bridge",
 }
-_TOTAL, _LINK_RATE = "total_rate_frames_per_second", "link_rate_bits_per_second"
+_TOTAL, _EACH = "total_rate_frames_per_second", "each_rate_frames_per_second"
+_LINK_RATE = "link_rate_bits_per_second"
 
 
 def _that_count(parameters: Parameters) -> Parameters:
     """Without those that another makes mean nothing."""
-    without: tuple[str, ...] = SWEEP_KEYS if parameters.get(_TOTAL) else ()
+    paced = parameters.get(_TOTAL) or parameters.get(_EACH)
+    without: tuple[str, ...] = SWEEP_KEYS if paced else ()
     if parameters.get("nic") == "own":
         without += (_LINK_RATE,)
     if parameters.get("between") == "peer":
@@ -385,6 +389,8 @@ def _size(parameters: Parameters, family: Sequence[Parameters]) -> str:
     """What distinguishes these parameters from their family's; where there is only one set, its first number."""
     parameters = _that_count(parameters)
     telling = _differing(parameters, family) or list(filter(_is_size, parameters.items()))[:1]
+    if parameters.get(_EACH):  # then there is no rate of all, which is no sweep
+        telling = [(key, value) for key, value in telling if key != _TOTAL]
     return ", ".join(filter(None, (_parameter(key, value) for key, value in telling)))
 
 
@@ -433,6 +439,8 @@ def _parameter(key: str, value: Any) -> str:
         return f"{words} {value}"
     if key == _TOTAL:
         return f"{value:g} frames/s in all" if value else "a sweep"
+    if key == _EACH:
+        return f"{value:g} frames/s each" if value else ""
     if isinstance(value, list) and key.endswith("_mbit_per_second"):
         rates = "/".join(f"{rate:g}" for rate in value)
         return f"{rates} Mbit/s" if value else ""

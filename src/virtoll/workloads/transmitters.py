@@ -1,8 +1,9 @@
 """transmitters: n guests of one platform side by side that send, to one sink outside (Mattos et al. 2012, V).
 
 The agent's generator runs inside each guest, on a link of its own towards the sink, or on one to a NIC that all share
-and that may have a rate, as the paper's had. Then each gets its part of that rate. The sink is the peer's, and its
-clock is the one that rates are made of. Source k of the point is guest k. All are asked to send at once, and begin as
+and that may have a rate, as the paper's had. Then each gets its part of that rate. It sends prepared frames past the
+guest's stack, or datagrams by a UDP socket through it, as the paper's guests did. The sink is the peer's, and its clock
+is the one that rates are made of. Source k of the point is guest k. All are asked to send at once, and begin as
 their channels let them. When they did not send together for at least half of the time, the trial is invalid.
 """
 
@@ -44,8 +45,9 @@ class TransmittersParameters(Parameters):
 
     ``nic``: ``own``, a link for each guest, or ``shared``, one for all; ``link_rate_bits_per_second``: of the shared
     one (0: as fast as the host makes it).
-    ``frame_size_bytes`` is with FCS; the default carries the paper's 1472 bytes of UDP payload. ``backend``: what
-    sends inside the guests; the default is what all kernels have. ``affinity``: whether all guests are on the host CPUs
+    ``frame_size_bytes`` is with FCS; the default carries the paper's 1472 bytes of UDP payload. ``sender``: whether the
+    guests send prepared ``frames``, or by a ``udp`` socket through their own stack and queues. ``backend``: what sends
+    frames; the default is what all kernels have. ``affinity``: whether all guests are on the host CPUs
     of one, each on its own, or all on any.
     """
 
@@ -60,8 +62,11 @@ class TransmittersParameters(Parameters):
         default=0, ge=0, le=1e8, description="rate of each guest, in frames/s; 0: as fast as it goes"
     )
     duration_milliseconds: int = Field(default=1000, ge=100, le=600_000, description="how long they send, in ms")
+    sender: Literal["frames", "udp"] = Field(
+        default="frames", description="frames: prepared ones, past the guest's stack; udp: a UDP socket, through it"
+    )
     backend: Backend = Field(
-        default="af-packet", description="what sends inside the guests; the default is what all kernels have"
+        default="af-packet", description="what sends frames inside the guests; the default is what all kernels have"
     )
     nic: Literal["own", "shared"] = Field(default="own", description="own: a link for each guest; shared: one for all")
     link_rate_bits_per_second: int = Field(
@@ -75,6 +80,12 @@ class TransmittersParameters(Parameters):
     def _rate_is_of_the_shared_nic(self) -> Self:
         if self.link_rate_bits_per_second and self.nic != "shared":
             raise ValueError("link_rate_bits_per_second is of the NIC that all share; set nic: shared, or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _backend_is_of_frames(self) -> Self:
+        if self.sender == "udp" and "backend" in self.model_fields_set:
+            raise ValueError("backend is what sends frames; set sender: frames, or leave it out")
         return self
 
     @property
@@ -167,7 +178,9 @@ def _request(benches: Sequence[Bench], links: Sequence[Link], parameters: Transm
         lanes.append(Lane(interface, link.guest_mac, link.guest_next_hop_mac, ends.guest, ends.peer))
     sinks = tuple(dict.fromkeys(link.peer_interface for link in links))
     stream = TrafficStream(tuple(lanes), sinks, None, benches[0].sink_cpu)
-    return stream.request(parameters.frames, tag, parameters.duration_ns, parameters.rate_frames_per_second or None)
+    rate = parameters.rate_frames_per_second or None
+    request = stream.request(parameters.frames, tag, parameters.duration_ns, rate)
+    return request.replace(backend="udp") if parameters.sender == "udp" else request
 
 
 def _send_together(

@@ -3,7 +3,7 @@
 All are loaded at the same time and alike, by one generator, and counted by one sink. Source k of a point is router k,
 so that each router's rate is in the point and their sum is the metric. They share the host's CPUs that one guest is
 pinned to, unless ``affinity`` says otherwise. A trial is a sweep (``sweep.py``), whose rates are of each router. Or it
-is one point, at a rate of all together that is the same for any number of them, as the paper's 130 000 frames/s.
+is one point, at a rate that is of all together or of each. The paper's 130 000 frames/s may be either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from virtoll.workloads.traffic import TrafficStream, send
 class VirtualRoutersParameters(SweepParameters):
     """``routers``: how many guests forward at once; ``first_rate_frames_per_second`` is of each of them.
 
-    ``total_rate_frames_per_second``: what all are offered together, in parts of equal size (0: a sweep instead).
+    ``total_rate_frames_per_second``: what all are offered together, in parts of equal size;
+    ``each_rate_frames_per_second``: what each is offered, whatever their number (both 0: a sweep instead).
     ``affinity``: whether all are on the host CPUs of one guest, each on its own, or all on any.
     """
 
@@ -42,16 +43,28 @@ class VirtualRoutersParameters(SweepParameters):
     total_rate_frames_per_second: float = Field(
         default=0, ge=0, le=1e9, description="rate that all are offered together, in frames/s; 0: a sweep instead"
     )
+    each_rate_frames_per_second: float = Field(
+        default=0, ge=0, le=1e8, description="rate that each is offered, in frames/s; 0: a sweep instead"
+    )
     affinity: Affinity = Field(
         default="shared", description="host CPUs of the guests: all on one guest's, each on its own, or all on any"
     )
 
     @model_validator(mode="after")
-    def _a_total_has_no_sweep(self) -> Self:
+    def _one_rate_has_no_sweep(self) -> Self:
+        rates = ("total_rate_frames_per_second", "each_rate_frames_per_second")
+        named = [key for key in rates if getattr(self, key)]
         swept = [key for key in SWEEP_KEYS if key in self.model_fields_set]
-        if self.total_rate_frames_per_second and swept:
-            raise ValueError(f"{swept[0]} is for a sweep; leave it out, or total_rate_frames_per_second")
+        if len(named) > 1:
+            raise ValueError(f"{named[0]} and {named[1]} are two rates of one point; leave one out")
+        if named and swept:
+            raise ValueError(f"{swept[0]} is for a sweep; leave it out, or {named[0]}")
         return self
+
+    @property
+    def router_rate(self) -> float:
+        """What each is offered in a trial of one point, frames/s; 0: the trial is a sweep."""
+        return self.each_rate_frames_per_second or self.total_rate_frames_per_second / self.routers
 
     @property
     def guests(self) -> int:
@@ -78,7 +91,7 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
 
     def estimate_seconds(self, slowdown: float) -> float:
         """The sweep or one point; that the guests share a CPU makes it shorter, their starts are not in it."""
-        if self.parameters.total_rate_frames_per_second:
+        if self.parameters.router_rate:
             return point_seconds(self.parameters)
         return sweep_seconds(self.parameters, slowdown)
 
@@ -107,8 +120,8 @@ class VirtualRouters(Workload[VirtualRoutersParameters]):
             def point(rate: float | None) -> Point:
                 return retaken(partial(self._point, bench, stream, rate))
 
-            total = parameters.total_rate_frames_per_second
-            points = [point(total / parameters.routers)] if total else points_of(parameters, point)
+            rate = parameters.router_rate
+            points = [point(rate)] if rate else points_of(parameters, point)
         return Measurement(points=points, problem=why_no_result(points))
 
     def _point(self, bench: Bench, stream: TrafficStream, rate: float | None, require_calm: RequireCalm) -> Point:

@@ -27,7 +27,7 @@ virtoll-agent wire send --interface IF --destination-mac MAC --source IP --desti
   --ports S:D         UDP ports (5000:6000)        --flows N   source ports from S on (1)
   --vlan ID           one VLAN tag                 --trial N   number in every frame (1)
   --key HEX           32 digits, the secret of both ends by which frames are tagged (zeros)
-  --backend NAME      auto, live-frames, af-xdp, af-packet (auto: the first that works)
+  --backend NAME      auto, live-frames, af-xdp, af-packet (auto: the first that works), udp
   --batch N           frames of a batch of live-frames (the smallest that holds the rate)
   --catch-up MS       a frame that is later than this is not sent (20)
   --cpu N             core of the sending thread

@@ -134,7 +134,7 @@ pub struct Capture {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
-    /// The first of the following that the host allows.
+    /// The first of the next three that the host allows.
     #[default]
     Auto,
     /// An XDP program on frames of the kernel.
@@ -143,6 +143,8 @@ pub enum Backend {
     AfXdp,
     /// Packet sockets.
     AfPacket,
+    /// UDP sockets, through the own stack of who sends; the interface must have the source's address.
+    Udp,
 }
 
 /// A way to count frames.

@@ -30,29 +30,61 @@ const FRAME_OVERHEAD_BYTES: usize = 704;
 /// A frame that has had no room for so long is refused.
 const SEND_TIMEOUT_NS: u64 = 100_000_000;
 
-/// Sets what bulk sending wants: past the queueing discipline, where the kernel knows how. With `few_on_the_way` the kernel takes about that many
-/// frames of `frame_bytes` before the first of them has left the path: a sender that is faster than the path then waits
-/// instead of filling queues, which costs the path more than the frames themselves.
-pub(crate) fn prepare_for_bulk_sending(
+/// Frames of a packet socket leave past the queueing discipline, where the kernel knows how.
+pub(crate) fn bypass_queueing(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // Not known to gVisor's network stack, nor to Linux before 3.14: frames then go the way that this kernel has.
+    where_known(set_option(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32))
+}
+
+/// A UDP socket is told when a queue has no room for a datagram; else the kernel drops it and says nothing.
+pub(crate) fn report_full_queues(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<()> {
+    let (level, option) = if ipv6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_RECVERR)
+    };
+    where_known(set_option(socket, level, option, &1_i32))
+}
+
+/// What a socket sends leaves by this interface, whatever other route there is.
+pub(crate) fn bind_to_interface(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let (place, bytes) = (name.as_ptr().cast(), name.len() as libc::socklen_t);
+    // SAFETY: the name is valid for reads of its length during the call.
+    checked(unsafe {
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
+        libc::setsockopt(socket.as_raw_fd(), level, option, place, bytes)
+    })
+    .map(drop)
+}
+
+fn where_known(set: io::Result<()>) -> io::Result<()> {
+    match set {
+        Err(unknown)
+            if matches!(unknown.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// The kernel takes about so many frames of `frame_bytes` before the first of them has left the path: a sender that is
+/// faster than the path then waits instead of filling queues, which costs the path more than the frames themselves.
+pub(crate) fn keep_few_on_the_way(
     socket: BorrowedFd<'_>,
     frame_bytes: usize,
-    few_on_the_way: Option<usize>,
+    frames: usize,
 ) -> io::Result<()> {
-    match set_option(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32) {
-        // gVisor's network stack, or Linux before 3.14: frames then go the way that this kernel has.
-        Err(unknown)
-            if matches!(unknown.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => {}
-        other => other?,
-    }
-    let Some(frames) = few_on_the_way else { return Ok(()) };
     // The kernel doubles what is asked for.
     let bytes = frames * (frame_bytes + FRAME_OVERHEAD_BYTES) / 2;
     set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &(bytes as c_int))
 }
 
-/// Frames of one size and the headers that `sendmmsg` wants, all allocated once.
+/// Frames of one size and the headers that `sendmmsg` wants, all allocated once. The first `head_bytes` of each frame are
+/// the kernel's to write, and are not handed to it.
 pub(crate) struct SendBatch {
     frame_bytes: usize,
+    head_bytes: usize,
     arena: Box<[u8]>,
     parts: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
@@ -62,11 +94,15 @@ pub(crate) struct SendBatch {
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
-    pub(crate) fn new(frames: usize, frame_bytes: usize) -> Self {
+    pub(crate) fn new(frames: usize, frame_bytes: usize, head_bytes: usize) -> Self {
         let mut arena = vec![0_u8; frames * frame_bytes].into_boxed_slice();
         let mut parts: Box<[libc::iovec]> = arena
             .chunks_exact_mut(frame_bytes)
-            .map(|frame| libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame_bytes })
+            .map(|frame| &mut frame[head_bytes..])
+            .map(|handed| libc::iovec {
+                iov_base: handed.as_mut_ptr().cast(),
+                iov_len: handed.len(),
+            })
             .collect();
         let headers = parts
             .iter_mut()
@@ -78,14 +114,14 @@ impl SendBatch {
                 header
             })
             .collect();
-        Self { frame_bytes, arena, parts, headers }
+        Self { frame_bytes, head_bytes, arena, parts, headers }
     }
 
     #[inline]
     pub(crate) fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
         let first = index * self.frame_bytes;
         assert!(bytes <= self.frame_bytes, "the frame is larger than its place");
-        self.parts[index].iov_len = bytes;
+        self.parts[index].iov_len = bytes - self.head_bytes;
         &mut self.arena[first..first + bytes]
     }
 

@@ -38,6 +38,20 @@ MACHINES = {"x86_64": ("q35", "pc", "microvm"), "aarch64": ("virt",)}
 _MACHINE_ARGUMENTS = {"virt": "virt,gic-version=max"}
 
 Machine = Literal["q35", "pc", "microvm", "virt"]
+_DISKS_OF = {
+    "q35": ("virtio-blk", "ahci", "nvme"),
+    "pc": ("virtio-blk", "ide", "nvme"),
+    "microvm": ("virtio-blk",),
+    "virt": ("virtio-blk", "nvme"),
+}
+"""How a machine's disks may be attached: by a controller of its own, or by a device on its bus."""
+_CONTROLLERS = {
+    "ide": "IDE controller (machine pc has)",
+    "ahci": "AHCI controller (machine q35 has)",
+    "nvme": "PCI bus",
+}
+_DISK_MODULES = {"virtio-blk": (), "ide": ("ata_piix",), "ahci": ("ahci",), "nvme": ("nvme",)}
+"""The modules that a disk needs besides those of every image, by the names of ``image.kernel.ON_REQUEST``."""
 _DEFAULT_MACHINE: Machine = "virt" if platform.machine() == "aarch64" else "q35"
 
 
@@ -46,8 +60,8 @@ class QemuParameters(KernelSettings, AttachedMachine):
 
     ``vhost``: the host's kernel moves the frames. ``queues``: pairs of queues of each virtio NIC, of which the guest's
     driver uses as many as the guest has CPUs. ``disk``: how the image's disk form is attached; ``root``: whether
-    the guest's root is the initramfs (the disk is then at /mnt) or that disk. ``cache``: QEMU's mode for the
-    host's page cache and for flushes. ``isolation``: whether QEMU confines itself.
+    the guest's root is the initramfs (the disk is then at /mnt) or that disk. ``data_disk``: how the data directory's
+    is. ``cache``: QEMU's mode for the host's page cache and for flushes. ``isolation``: whether QEMU confines itself.
     """
 
     machine: Annotated[Machine, DefaultWords("q35, on aarch64 virt")] = Field(
@@ -63,8 +77,11 @@ class QemuParameters(KernelSettings, AttachedMachine):
         le=64,
         description="pairs of queues of each virtio NIC; its driver uses as many as the guest has CPUs",
     )
-    disk: Literal["none", "virtio-blk", "ide", "nvme"] = Field(
+    disk: Literal["none", "virtio-blk", "ide", "ahci", "nvme"] = Field(
         default="none", description="how the image's disk form is attached; none: not at all"
+    )
+    data_disk: Literal["virtio-blk", "ide", "ahci", "nvme"] = Field(
+        default="virtio-blk", description="how the data directory's disk is attached"
     )
     cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = Field(
         default="writeback", description="QEMU's mode for the host's page cache and for flushes"
@@ -80,17 +97,23 @@ class QemuParameters(KernelSettings, AttachedMachine):
         default="strict", description="strict: QEMU filters its own system calls and leaves the root user"
     )
 
-    @field_validator("nic", "disk", "channel")
+    @field_validator("nic", "channel")
     @classmethod
     def _has_a_bus(cls, value: str, information: ValidationInfo) -> str:
         machine = information.data.get("machine")
-        if machine == "microvm" and value not in ("virtio-net", "none", "virtio-blk", "virtio-serial"):
+        if machine == "microvm" and value not in ("virtio-net", "virtio-serial"):
             why = "has one serial port" if value == "serial" else "has no PCI bus"
-            refuse(f"machine microvm {why}; allowed there: virtio-net, virtio-blk, virtio-serial")
-        if machine == "virt" and value == "ide":
-            refuse("machine virt has no IDE controller; allowed there: none, virtio-blk, nvme")
+            refuse(f"machine microvm {why}; allowed there: virtio-net, virtio-serial")
         if machine == "virt" and value == "serial":
             refuse("machine virt has one serial port, which is the console; allowed there: virtio-serial")
+        return value
+
+    @field_validator("disk", "data_disk")
+    @classmethod
+    def _has_a_controller(cls, value: str, information: ValidationInfo) -> str:
+        machine = str(information.data.get("machine", _DEFAULT_MACHINE))
+        if value != "none" and value not in _DISKS_OF[machine]:
+            refuse(f"machine {machine} has no {_CONTROLLERS[value]}; allowed there: {', '.join(_DISKS_OF[machine])}")
         return value
 
     @field_validator("vhost", "queues")
@@ -226,19 +249,17 @@ def kernel_arguments(parameters: QemuParameters, *, data: bool = False) -> str:
     words.append("no_timer_check")
     words.append(f"virtoll.channel={channel}")
     words += kernel_words(parameters, data=data)
-    modules = ["ext4"] if data else []
+    modules = []
+    if parameters.disk != "none":
+        modules += [*_DISK_MODULES[parameters.disk], parameters.filesystem]
+        words.append(f"virtoll.{'root' if parameters.root == 'disk' else 'disk'}=serial:{_ROOT_SERIAL}")
+        words.append(f"virtoll.disktype={parameters.filesystem}")
+    if data:
+        modules += [*_DISK_MODULES[parameters.data_disk], "ext4"]
     if parameters.vfio:
         modules.append(HANDED_IN_NICS)
-    if parameters.disk != "none":
-        controller = "ata_piix" if parameters.machine == "pc" else "ahci"
-        driver = {"ide": [controller], "nvme": ["nvme"]}.get(parameters.disk, [])
-        device = {"virtio-blk": "/dev/vda", "ide": "/dev/sda", "nvme": "/dev/nvme0n1"}[parameters.disk]
-        modules = list(dict.fromkeys([*driver, parameters.filesystem, *modules]))
-        device = f"serial:{_ROOT_SERIAL}" if data and parameters.disk == "virtio-blk" else device
-        words.append(f"virtoll.{'root' if parameters.root == 'disk' else 'disk'}={device}")
-        words.append(f"virtoll.disktype={parameters.filesystem}")
     if modules:
-        words.append(f"virtoll.modules={','.join(modules)}")
+        words.append(f"virtoll.modules={','.join(dict.fromkeys(modules))}")
     if data:
         words.append(f"virtoll.data=serial:{_DATA_SERIAL}")
     return " ".join(words)
@@ -277,16 +298,20 @@ def _disk_arguments(parameters: QemuParameters, ends: MachineEnds) -> list[str]:
     """The image's disk."""
     file = _file(ends.disk)
     drive = f"if=none,id=disk,format=raw,file={file},cache={parameters.cache}{',readonly=on' if ends.shared else ''}"
-    device = {"virtio-blk": _device(parameters, "virtio-blk"), "ide": "ide-hd", "nvme": "nvme"}[parameters.disk]
-    serial = {"virtio-blk": f",serial={_ROOT_SERIAL}", "nvme": ",serial=virtoll"}.get(parameters.disk, "")
-    return ["-drive", drive, "-device", f"{device},drive=disk{serial}"]
+    device = f"{_disk_device(parameters, parameters.disk, 'ide.0')},drive=disk,serial={_ROOT_SERIAL}"
+    return ["-drive", drive, "-device", device]
 
 
 def _data_arguments(parameters: QemuParameters, data: int | Path) -> list[str]:
-    """The data directory's disk, always virtio; what the guest says is free is given back, so that trials are alike."""
+    """The data directory's disk; what the guest says is free is given back, so that trials are alike."""
     drive = f"if=none,id={DATA_DRIVE},format=raw,file={_file(data)},cache={parameters.cache},discard=unmap"
-    device = f"{_device(parameters, 'virtio-blk')},drive={DATA_DRIVE},serial={_DATA_SERIAL}"
+    device = f"{_disk_device(parameters, parameters.data_disk, 'ide.1')},drive={DATA_DRIVE},serial={_DATA_SERIAL}"
     return ["-drive", drive, "-device", device]
+
+
+def _disk_device(parameters: QemuParameters, disk: str, channel: str) -> str:
+    """By QEMU's name; one of IDE or AHCI is on this channel or port of the machine's own controller."""
+    return {"virtio-blk": _device(parameters, "virtio-blk"), "nvme": "nvme"}.get(disk, f"ide-hd,bus={channel}")
 
 
 def _device(parameters: QemuParameters, model: str) -> str:

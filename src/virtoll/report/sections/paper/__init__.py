@@ -1,4 +1,4 @@
-"""The run's values as the paper summed them up whose summary the experiment names; within the section on cost."""
+"""The run's values as the paper summed them up that the experiment names; in the section on cost or scale."""
 
 from virtoll.report.section import Section
 from virtoll.report.sections.paper.figure import BARS

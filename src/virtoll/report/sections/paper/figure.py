@@ -17,6 +17,8 @@ from virtoll.report.figures.marks import figure, panel_width
 from virtoll.report.figures.marks import panels as side_by_side
 from virtoll.report.figures.style import SIZES, SMALLEST_POINTS, Specification, Width, pixels
 from virtoll.report.report_input import ReportInput
+from virtoll.report.sections.paper.page import task_words
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task, printed_tasks
@@ -41,9 +43,14 @@ class Shown:
 
 @dataclass(frozen=True)
 class Panel:
-    """One task: its axis, and what each platform has there. `shares`: of the baseline, in percent."""
+    """One task, of several guests at once at one number of them: its axis, and what each platform has there.
+
+    `shares`: of the baseline, in percent.
+    """
 
     task: Task
+    point: ScalePoint | None
+    title: str
     axis: str
     shares: bool
     bars: Mapping[str, Shown]
@@ -51,18 +58,19 @@ class Panel:
 
 def panels_of(analysis: Analysis) -> list[Panel]:
     """Every task that a paper would show, in the analysis' order."""
-    return [_panel_of(analysis, task) for task in analysis.paper.drawn]
+    return [_panel_of(analysis, task, point) for task, point in analysis.paper.drawn]
 
 
-def _panel_of(analysis: Analysis, task: Task) -> Panel:
-    rows = [row for row in analysis.paper.rows if row.task == task]
+def _panel_of(analysis: Analysis, task: Task, point: ScalePoint | None) -> Panel:
+    rows = [row for row in analysis.paper.rows if (row.task, row.point) == (task, point)]
+    title = task_words(analysis, task, point)
     method = analysis.paper_method
     if method is not None and method.drawn == "shares" and any(row.share is not None for row in rows):
         bars = {row.platform: Shown(*_percent(row)) for row in rows if row.share is not None}
-        return Panel(task, f"% of {analysis.baseline}, higher is better", True, bars)
+        return Panel(task, point, title, f"% of {analysis.baseline}, higher is better", True, bars)
     scale, unit = units.axis_unit(max(row.summary.centre for row in rows), task.metric.unit)
     bars = {row.platform: Shown(*_scaled(row, scale)) for row in rows}
-    return Panel(task, words.with_commas(unit, f"{task.metric.better} is better"), False, bars)
+    return Panel(task, point, title, words.with_commas(unit, f"{task.metric.better} is better"), False, bars)
 
 
 def _percent(row: PaperRow) -> tuple[float, float | None, float | None]:
@@ -95,7 +103,7 @@ def _name(analysis: Analysis, platform: str) -> list[str]:
 
 
 def _title(panel: Panel) -> list[str]:
-    return textwrap.wrap(panel.task.label, _TITLE_LETTERS)
+    return textwrap.wrap(panel.title, _TITLE_LETTERS)
 
 
 def _height(analysis: Analysis, panels: Sequence[Panel]) -> float:
@@ -117,7 +125,7 @@ def _bars(
         title=_title(panel),
         axis=panel.axis,
         bars=bars,
-        missing={label: analysis.paper.missing[label, panel.task] for label in without},
+        missing={label: analysis.paper.missing[label, panel.task, panel.point] for label in without},
         names=names,
         reach=furthest * _ROOM,
         size=size,
@@ -135,7 +143,7 @@ def _bar(analysis: Analysis, platform: str, panel: Panel, shown: Shown) -> Bar:
     spread = ""
     if len(ends) == 2:
         spread = f", {method.spread if method else 'interval'} {' to '.join(ends)}"
-    text = f"{platform}, {panel.task.label}: {units.significant(shown.value)} {unit}{spread}"
+    text = f"{platform}, {panel.title}: {units.significant(shown.value)} {unit}{spread}"
     return Bar(shown.value, shown.low, shown.high, units.significant(shown.value), text, panel.task.workload)
 
 
@@ -157,9 +165,12 @@ def caption(analysis: Analysis) -> str:
     sentences.append("A word in the place of a bar says why there is no value: it is not zero.")
     if analysis.isolation.conditions:
         sentences.append("The guest is alone: no other runs beside it.")
-    tasks, drawn = len(printed_tasks(analysis.tasks)), len(analysis.paper.drawn)
-    if drawn < tasks:
-        sentences.append(f"{tasks - drawn} of {tasks} panels are left out: no platform has a value there.")
+    if analysis.at_once.points:
+        sentences.append("Of several guests at once a value is their mean, of durations the harmonic mean.")
+    panels = len(printed_tasks(analysis.tasks)) * max(1, len(analysis.at_once.points))
+    drawn = len(analysis.paper.drawn)
+    if drawn < panels:
+        sentences.append(f"{panels - drawn} of {panels} panels are left out: no platform has a value there.")
     sentences.append("No verdict rests on these numbers, which are in tables/paper_summary.csv.")
     return f"{' '.join(sentences)} After {method.used_by}."
 

@@ -3,12 +3,14 @@
 No numbers are computed here: they come from ``stats/papers.py``.
 """
 
+import itertools
 from typing import Any
 
 from virtoll import units
 from virtoll.report import words
 from virtoll.report.report_input import ReportInput
 from virtoll.report.rows import Shown, TableRow, grouped, platforms_of
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.papers import PaperRow
 from virtoll.stats.values import Task
@@ -19,14 +21,22 @@ def paper_values(source: ReportInput) -> dict[str, Any] | None:
     analysis, method = source.analysis, source.analysis.paper_method
     if method is None or not analysis.paper.rows:
         return None
-    by_task = grouped(analysis.paper.rows, lambda row: row.task)
+    by_place = grouped(analysis.paper.rows, lambda row: (row.task, row.point))
     platforms = platforms_of(analysis, analysis.paper.rows)
     rows = []
-    for task in analysis.tasks:
-        if task in by_task:
-            there = {row.platform: row for row in by_task[task]}
-            rows.append(TableRow(task.label, tuple(_cell(analysis, there.get(label), task) for label in platforms)))
+    for task, point in itertools.product(analysis.tasks, analysis.at_once.points or (None,)):
+        if (task, point) in by_place:
+            there = {row.platform: row for row in by_place[task, point]}
+            cells = tuple(_cell(analysis, there.get(label), task) for label in platforms)
+            rows.append(TableRow(task_words(analysis, task, point), cells))
     return {"method": method, "platforms": platforms, "rows": rows}
+
+
+def task_words(analysis: Analysis, task: Task, point: ScalePoint | None) -> str:
+    """A task in words, of several guests at once with their number."""
+    if point is None:
+        return task.label
+    return f"{task.label}, {analysis.at_once.words(point)}"
 
 
 def substitutes(analysis: Analysis) -> list[tuple[str, list[str]]]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from virtoll.report.report_input import ReportInput
-from virtoll.report.table import Table, Value, caveat, count, number, of_task, shared, text
+from virtoll.report.table import Column, Table, Value, caveat, count, number, of_part, of_task, shared, text
+from virtoll.runfolder.scale import ScalePoint
 from virtoll.stats.papers import PaperRow
 
 
@@ -19,13 +20,21 @@ def _summary(source: ReportInput) -> Value[PaperRow]:
     return lambda _: name
 
 
+_SIZE: Final[tuple[Column[ScalePoint], ...]] = (
+    shared("guests", lambda point: point.guests),
+    shared("vcpus", lambda point: point.vcpus),
+    shared("memory_bytes", lambda point: point.memory_bytes),
+)
+"""Of several guests at once."""
+
 PAPER_SUMMARY: Final = Table[PaperRow](
     "paper_summary",
-    "a platform and task, summed up as the paper did whose summary the experiment names",
+    "a platform, task and number of guests at once, summed up as the paper did whose summary the experiment names",
     _rows,
     (
         shared("platform", lambda row: row.platform),
         *of_task(lambda row: row.task),
+        *of_part(_SIZE, lambda row: row.point),
         replace(text("summary", "the summary's name", lambda _: None), of_report=_summary),
         count("values", "values that it is of", lambda row: row.summary.count),
         count("dropped", "values that it leaves out", lambda row: row.summary.dropped),
