@@ -87,6 +87,18 @@ def test_with_one_round_each_block_holds_each_cell_exactly_once(
     assert [trial for block in plan.blocks() for trial in block] == list(plan.trials)
 
 
+def test_a_long_job_has_one_round_with_the_host_around_each_platform() -> None:
+    plan = make_plan(experiment(6, 1, 4, 7, rounds=5), lambda *_: TrialSeconds(20.0))
+    places = set()
+    for block in plan.blocks():
+        for _, trials in workloads(block):
+            seen = [trial.platform.label for trial in trials]
+            assert set(seen[::2]) == {"native"}
+            assert sorted(seen[1::2]) == sorted(PLATFORMS[1:])
+            places.add(seen.index("native-again"))
+    assert len(places) > 1, "the control at any place"
+
+
 @given(st.integers(3, 6), st.integers(2, 7), st.integers(1, 3), st.integers(0, 2**63 - 1))
 def test_a_workload_is_warmed_up_and_then_run_in_rounds(platforms: int, rounds: int, blocks: int, seed: int) -> None:
     """In a round each platform stands once, and the host first, in the middle and last."""

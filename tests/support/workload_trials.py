@@ -44,8 +44,8 @@ class ProgramGuest(OperationAgent):
     """Every program ends well and prints nothing, but for what ``programs`` has of those that run as ``argv[0]``.
 
     ``timed``: how the program between the marks ends. ``unready``: how often a server is asked before it serves.
-    ``early``: how a server ended by itself. ``marks``: those of a job. ``ran``: all programs in order;
-    ``timed_commands``: those between marks; ``servers``: those that run.
+    ``early``: how a server ended by itself. ``marks``: those of a job, ``clock``: what its guest read. ``ran``: all
+    programs in order; ``timed_commands``: those between marks; ``servers``: those that run.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class ProgramGuest(OperationAgent):
         self.timed = None if timed is None else exited(**timed)
         self.unready, self.early = unready, early
         self.marks: tuple[ChannelMark, ...] = MARKS
+        self.clock: dict[str, int] = {}
         self.ran: list[list[str]] = []
         self.timed_commands: list[list[str]] = []
         self.servers: dict[str, list[str]] = {}
@@ -79,7 +80,7 @@ class ProgramGuest(OperationAgent):
             self.channel_marks += self.marks
         told = super().tell(request) if request.op.replace("-", "_") in self.answers else self.work(request)
         if isinstance(request, RunRequest) and not isinstance(told, Record):
-            return {"guest": {"pause_ns": 0}, **told}
+            return {"guest": {"pause_ns": 0, **self.clock}, **told}
         return told
 
     def work(self, request: Request[Record]) -> Mapping[str, Any]:

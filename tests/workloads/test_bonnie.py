@@ -19,8 +19,10 @@ from tests.support.workload_trials import (
     trial_bench,
 )
 
+from virtoll.agent.client import ChannelMark
 from virtoll.errors import GuestCannot
 from virtoll.workloads import bonnie
+from virtoll.workloads.base import Measurement
 
 # bonnie++ 2.00a of Debian 12, from the image full.
 QUICK = (RECORDED / "bonnie-quick.txt").read_text()
@@ -154,13 +156,39 @@ def test_files_that_are_left_are_a_problem(left: int) -> None:
     measured = quick_trial(state=state)
     assert (measured.problem is None) == (left == 0)
     assert measured.check is not None
-    assert measured.check.value.split(", ") == ["67108864 bytes", "1024 files", f"{left} left"]
+    assert measured.check.value.split(", ") == ["67108864 bytes", "8192 seeks", "1024 files", f"{left} left"]
     assert measured.result["state"] == state.reported
     assert state.asked == [True, False], "cold before, and looked at afterwards"
 
 
 def test_another_size_than_wanted_is_a_problem() -> None:
     assert_problem(quick_trial(file_bytes="128MiB"), "134217728 bytes", "67108864 bytes")
+    assert_problem(quick_trial(seeks=4096), "4096 seeks", "8192 seeks")
+
+
+def timed_trial(seconds: float, *, guest_seconds: float | None = None, report: str = QUICK) -> Measurement:
+    """A trial that takes so long by the outside clock, and by the guest's."""
+    guest = ProgramGuest(timed={"stdout": report})
+    guest.marks = (ChannelMark("start", 0, 0), ChannelMark("end", round(seconds * 1e9), round(seconds * 1e9)))
+    took = seconds if guest_seconds is None else guest_seconds
+    guest.clock = {"start_monotonic_ns": 5, "end_monotonic_ns": 5 + round(took * 1e9)}
+    return measure("bonnie", trial_bench(guest))
+
+
+def test_what_the_program_sleeps_is_no_work() -> None:
+    figures = result_of(timed_trial(3.7))["figures"]
+    assert figures["working_time"] == 700_000_000
+    assert [metric.name for metric in bonnie.Bonnie.metrics] == ["working_time"]
+
+
+def test_it_sleeps_by_the_clock_of_its_guest() -> None:
+    """One that runs at half the speed sleeps six seconds outside."""
+    assert result_of(timed_trial(8.0, guest_seconds=4.0))["figures"]["working_time"] == 2_000_000_000
+
+
+def test_a_version_whose_sleep_is_not_known_has_no_working_time() -> None:
+    measured = timed_trial(3.7, report=QUICK.replace("2.00a", "3.00"))
+    assert result_of(measured)["figures"]["working_time"] is None
 
 
 def two(made: dict[str, Any] | None = None, **timed: Any) -> ProgramGuest:
@@ -206,7 +234,7 @@ def test_processes_share_the_work_and_fail_sooner() -> None:
 def test_a_chunk_is_compared_where_it_is_reported(reported: str, right: bool) -> None:
     """2.00a reports none, and uses it."""
     measured = quick_trial(with_fields(QUICK, at_6=reported), chunk_bytes="32KiB")
-    assert "64:32768" in measured.result["argv"]
+    assert "64:32768:8192:5" in measured.result["argv"]
     assert (measured.problem is None) == right
 
 
@@ -217,6 +245,7 @@ def test_a_chunk_is_compared_where_it_is_reported(reported: str, right: bool) ->
         {"file_bytes": "3MiB"},
         {"file_bytes": "6MiB", "small_files": 0, "processes": 2},
         {"small_files": 1024, "processes": 2},
+        {"small_files": 3072, "file_bytes": "6MiB", "processes": 3},
     ],
 )
 def test_parts_that_are_not_whole_are_refused(given: dict[str, Any]) -> None:

@@ -5,6 +5,8 @@ guest starts).
 
 A block is one boot of each platform. Inside it stand the workloads in random order, and inside each workload short
 rounds. In a round every platform runs once, in random order, and the host three times: first, in the middle and last.
+Of a job that is too long for a second round the host runs before and after each platform, the A/A control being one of
+these: if the host changes its speed, it does so in one platform's turn, and not for all that stand on one side.
 What a host does changes within seconds, so a platform is compared with the host entries of its own round. The same job
 of a bare host scattered by 18 % between runs 5 to 54 s apart, and by 4 to 6 % between adjacent ones. Before the rounds
 each platform runs once without being counted (a warm-up: memory that is touched first, code that is translated first).
@@ -255,8 +257,13 @@ def _turns(
     taken |= {unit: set(range(rounds)) for unit in host}
     for number in range(rounds):
         present = [unit for unit in _shuffled(generator, others) if number in taken[unit]]
-        at_once = in_turn and number > 0
-        for unit in _shuffled(generator, [*host, *present]) if at_once else _around(host, present):
+        if in_turn and number > 0:
+            ordered = _shuffled(generator, [*host, *present])
+        elif rounds == 1:
+            ordered = _between(generator, host, present)
+        else:
+            ordered = _around(host, present)
+        for unit in ordered:
             yield unit, number, sum(1 for earlier in taken[unit] if earlier < number)
 
 
@@ -314,6 +321,16 @@ def _around(host: Sequence[Host], others: Sequence[Item]) -> list[Host | Item]:
         return [*host, *others]
     half = (len(others) + 1) // 2
     return [host[0], *others[:half], host[-1], *others[half:], host[0]]
+
+
+def _between(generator: random.Random, host: Sequence[Item], others: Sequence[Item]) -> list[Item]:
+    """The baseline before and after each of the others, of which the A/A control is one, in random order."""
+    if not host or not others:
+        return [*host, *others]
+    ordered = [host[0]]
+    for turn in _shuffled(generator, [*host[1:], *others]):
+        ordered += turn, host[0]
+    return ordered
 
 
 def _count(rounds: int, seconds: TrialSeconds) -> int:

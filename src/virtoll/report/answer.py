@@ -230,7 +230,7 @@ def _far(left: Sequence[Remaining], unit: str) -> str:
     far = sum(undecided.blocks is not None and not undecided.near for undecided in left)
     reasons = (
         (far, "needs", "need", f"more than twice as many {unit}s as this run has: less noise helps ({NOISE_COMMAND})"),
-        (widened, "is", "are", f"left open by the host's two speeds, which no {unit} cures"),
+        (widened, "is", "are", f"left open by the host's two speeds or its steps, which no {unit} cures"),
         (
             len(endless) - widened,
             "lies",

@@ -29,6 +29,7 @@ from virtoll.stats.across_hosts import HostBlocks
 from virtoll.stats.analysis import Analysis
 from virtoll.stats.cautions import Warned
 from virtoll.stats.compare import Comparison
+from virtoll.stats.idle_programs import program_cautions
 from virtoll.stats.ranking import Placed, Ranking
 from virtoll.stats.remaining import block_seconds
 from virtoll.stats.values import Task
@@ -64,7 +65,7 @@ def report_document(
         "not_known": _not_known(analysis),
         "fitness": fitness_document(analysis),
         "caveats": [{"platform": platform, "caveat": caveat} for platform, caveat in analysis.caveats.items()],
-        "cautions": list(map(_caution, analysis.cautions)),
+        "cautions": list(map(_caution, (*analysis.cautions, *_of_programs(analysis)))),
         "medians": records_of(MEDIANS, analysis),
         "comparisons": records_of(COMPARISONS, analysis),
         **{name: tables.get(name, []) for name in _TABLES},
@@ -73,6 +74,10 @@ def report_document(
         "advice": advice and dict(advice.document),
         "gate": gate and dict(gate.document),
     }
+
+
+def _of_programs(analysis: Analysis) -> tuple[Warned, ...]:
+    return program_cautions(analysis.tasks, analysis.data.trials, analysis.data.fitness)
 
 
 def _caution(caution: Warned) -> dict[str, object]:

@@ -18,6 +18,7 @@ from virtoll.stats.cautions import Caution
 from virtoll.stats.caveats import hosts_of
 from virtoll.stats.compare import Comparison, Verdict
 from virtoll.stats.fitness import FitnessLevel
+from virtoll.stats.idle_programs import program_cautions
 from virtoll.stats.states import TwoStates
 from virtoll.stats.values import Task, title_of
 
@@ -247,6 +248,15 @@ def bound_line(analysis: Analysis) -> str:
     if caution is None:
         return ""
     return f"{caution.caution.title.capitalize()}: {caution.concerns}: {caution.caution.meaning}."
+
+
+def programs_line(analysis: Analysis) -> str:
+    """Which programs slept or have no rates, in a sentence each; empty if there are none."""
+    data = analysis.data
+    return " ".join(
+        f"{warned.caution.title.capitalize()}: {warned.concerns}: {warned.caution.meaning}; {warned.caution.advice}."
+        for warned in program_cautions(analysis.tasks, data.trials, data.fitness)
+    )
 
 
 def caveat_line(analysis: Analysis) -> str:

@@ -34,6 +34,7 @@ _OF_ANALYSIS: Final[tuple[Callable[[Analysis], Any], ...]] = (
     substitutes,
     words.blocks_words,
     headline.bound_line,
+    headline.programs_line,
     headline.caveat_line,
     headline.control_line,
     headline.decides,

@@ -32,6 +32,7 @@ _BEFORE_CONTROL = (
     far_line,
     headline.caveat_line,
     headline.bound_line,
+    headline.programs_line,
     headline.unlike_line,
 )
 _AFTER_CONTROL = (headline.detectable_line, headline.family_line, headline.host_line, headline.overhead_line)

@@ -223,6 +223,18 @@ def duration_ns(clock: Clock) -> int | None:
     return between_ns * (guest_ns - clock.guest.pause_ns) // guest_ns if guest_ns > 0 else between_ns
 
 
+def outside_ns(clock: Clock, guest_ns: int) -> int | None:
+    """So long by the guest's clock, in ns of the outside clock: the same share of the time between the marks.
+
+    As in `duration_ns` it does not matter whether the guest's clock is fast or slow. None without marks, and where the
+    guest's clock was not read.
+    """
+    between_ns = between_marks_ns(clock)
+    if between_ns is None or clock.guest is None or clock.guest.between_marks_ns <= 0:
+        return None
+    return between_ns * guest_ns // clock.guest.between_marks_ns
+
+
 def begin_ns(clock: Clock) -> int | None:
     """When the job began, by the outside clock: the start mark, and the pause by the guest's; None without marks.
 

@@ -167,9 +167,9 @@ def _link(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
     if "slow" not in labels:
         return
     truth = put_in.LINK_MBIT * _SEGMENT_BYTES / _SEGMENT_FRAME_BYTES
-    rates = [8e-6 * put_in.LINK_BYTES * 1e9 / ns for ns in _durations_ns(analysis, "slow")]
+    rates = [8e-6 * put_in.LINK_BYTES * 1e9 / ns for ns in _values(analysis, "slow", "duration")]
     what = ("link", f"a link of {put_in.LINK_MBIT} Mbit/s (payload; range)", "Mbit/s")
-    right = [8e-6 * put_in.LINK_BYTES * 1e9 / ns for ns in _durations_ns(analysis, put_in.RIGHT)]
+    right = [8e-6 * put_in.LINK_BYTES * 1e9 / ns for ns in _values(analysis, put_in.RIGHT, "duration")]
     yield effect(what, truth, _range(rates), min(right, default=0.0), _LINK_TOLERANCE * truth)
 
 
@@ -178,8 +178,8 @@ def _disk(analysis: Analysis, labels: list[str]) -> Iterator[Finding]:
         return
     size = next((trial.parameters["size_bytes"] for trial in _trials(analysis, "slow")), 0) / (1 << 20)
     truth = put_in.DISK_MIB_PER_SECOND
-    rates = [size * 1e9 / ns for ns in _durations_ns(analysis, "slow")]
-    right = [size * 1e9 / ns for ns in _durations_ns(analysis, put_in.RIGHT)]
+    rates = [size * 1e9 / ns for ns in _values(analysis, "slow", "round_time")]
+    right = [size * 1e9 / ns for ns in _values(analysis, put_in.RIGHT, "round_time")]
     what = ("disk", f"a disk of {truth} MiB/s (range)", "MiB/s")
     yield effect(what, truth, _range(rates), min(right, default=0.0), _DISK_TOLERANCE * truth)
 
@@ -189,11 +189,11 @@ def _range(values: list[float]) -> Measured | None:
     return Measured(ordered[len(ordered) // 2], ordered[0], ordered[-1]) if ordered else None
 
 
-def _durations_ns(analysis: Analysis, label: str) -> list[float]:
+def _values(analysis: Analysis, label: str, metric: str) -> list[float]:
     return [
         observation.value
         for observation in analysis.observations
-        if observation.platform == label and observation.task.metric.name == "duration"
+        if observation.platform == label and observation.task.metric.name == metric
     ]
 
 

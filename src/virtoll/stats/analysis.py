@@ -25,6 +25,7 @@ from virtoll.stats.cpu_over_parameters import cpu_cells
 from virtoll.stats.decisions import decided
 from virtoll.stats.detectable import Detectable, detectable
 from virtoll.stats.drift import Drift, OrderedValue, drift, ordered_values
+from virtoll.stats.ends import left_open
 from virtoll.stats.equivalence import Equivalence, equivalence
 from virtoll.stats.estimates import CellEstimate, estimates
 from virtoll.stats.fitness import HostFitness, host_fitness
@@ -409,8 +410,10 @@ class Analysis:
         return by_cell((*self.comparisons, *self.control))
 
     def gap(self, platform: str, task: Task) -> float:
-        """By how much two speeds of the host widen the intervals of a platform, as a logarithm."""
-        return next((state.gap(platform) for state in self.two_states if state.task == task), 0.0)
+        """By how much two speeds of the host or a step of it widen the intervals of a platform, as a logarithm."""
+        compared = self.comparison(platform, task)
+        step = left_open(compared.step) if compared is not None else 0.0
+        return max([step, *(state.gap(platform) for state in self.two_states if state.task == task)])
 
     def curve(self, platform: str, task: Task) -> Curve | None:
         """The sweep of a platform for a task."""

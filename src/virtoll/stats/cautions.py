@@ -1,4 +1,7 @@
-"""What a reader of forwarding results must be warned of: a closed list, each kind with its advice. Pure."""
+"""What a reader of results must be warned of: a closed list, each kind with its advice. Pure.
+
+Those of forwarding are found here, those of programs in `idle_programs`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +70,16 @@ class Caution(Enum):
         "a core is shared",
         "generator, sink or guest run on the same core and take time from each other",
         "give the host more CPUs, or the guest fewer",
+    )
+    IDLE_PROGRAM = (
+        "a program that sleeps",
+        "it took more than three times as long as it used a CPU or a disk was waited for, in each of its trials",
+        "look for what it waits for, and take a larger size: platforms seem alike while all of them sleep",
+    )
+    NO_RATES = (
+        "a program without rates",
+        "none of the rates that it reports is known, in any trial: each of its steps was over too soon",
+        "take a larger size",
     )
 
     @property

@@ -2,8 +2,8 @@
 
 Everything is in *shares*: performance as a share of the baseline's, 1 = the same, below 1 = slower, whichever way the
 metric goes (rate / baseline's rate; baseline's duration / duration). A pair is of one block: the median over its rounds
-of the platform against the host's entries of the same round. Differences are taken on logarithms, because a cost is a
-factor. Main types: `Verdict`, `Comparison`. The tests are in `verdicts`, the noise in `noise`. Pure.
+of the platform against the host's entries of the same round (`ends`). Differences are taken on logarithms, because a
+cost is a factor. Main types: `Verdict`, `Comparison`. The tests are in `verdicts`, the noise in `noise`. Pure.
 """
 
 import math
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from virtoll.stats.ends import mean_step, round_bases
 from virtoll.stats.intervals import Interval, median
 from virtoll.stats.like_with_like import choices
 from virtoll.stats.values import Observation, Task
@@ -62,7 +63,8 @@ class Comparison:
     standard error of the test. `simultaneous` is the same for a family of m (Bonferroni), with level / 2m on each side,
     and ends at 1 where Holm's test has proved the side: it holds 1 unless slower or faster (an A/A control, which needs
     a smaller p for an alarm, may lack it). `at_least`: a factor >= 1, its near end of max(share, 1/share); None unless
-    slower or faster. `gap`: the factor by which both intervals are widened for two speeds of the host; 1: by nothing.
+    slower or faster. `gap`: the factor by which both intervals are widened for two speeds of the host, or for a step of
+    it; 1: by nothing. `step`: by how much the host changed on average from before its turn to after it, as a logarithm.
     `p_adjusted` is Holm's over the family: the primary metrics, or the rest. `margin`: the smallest within which it is
     alike (0.1 = 10 %); None unless alike. `smallest`: the smallest difference that it would detect, as a factor above 1
     (80 % power), None where unknown. `condition`: what it was measured under, in words, None: alone. `against`: what it
@@ -85,6 +87,7 @@ class Comparison:
     margin: float | None = None
     smallest: float | None = None
     gap: float = 1.0
+    step: float = 0.0
     reason: str = ""
     caveat: str | None = None
     condition: str | None = None
@@ -110,10 +113,11 @@ def paired_shares(
 ) -> tuple[tuple[int, float], ...]:
     """(block, share of the host's performance) for every block with a round that has both, by block.
 
-    A round's share is the platform's value against the median of the host's entries of that round; a block's is the
-    median over its rounds. Medians are of logarithms, so that of two entries is their geometric mean. Like is compared
-    with like (`like_with_like.choices`): a block without a near round counts by its far ones, less by how much far
-    rounds differ from near ones in the blocks that have both; and one without either by all that it has.
+    A round's share is the platform's value against the host's entries of that round, in blocks of few rounds against
+    those at both ends of its turn (`ends.round_bases`); a block's is the median over its rounds. Medians are of
+    logarithms, so that of two entries is their geometric mean. Like is compared with like (`like_with_like.choices`): a
+    block without a near round counts by its far ones, less by how much far rounds differ from near ones in the blocks
+    that have both; and one without either by all that it has.
     """
     near, *others = (_block_logs(task, *like) for like in choices(platform, host))
     if others:
@@ -127,7 +131,7 @@ def paired_shares(
 
 def _block_logs(task: Task, platform: Sequence[Observation], host: Sequence[Observation]) -> dict[int, float]:
     """By block, the median over its rounds of the log share."""
-    values, base = round_values(platform), round_values(host)
+    values, base = round_values(platform), round_bases(platform, host)
     blocks: dict[int, list[float]] = {}
     for key, value in values.items():
         if key in base:
@@ -158,7 +162,8 @@ def compare(
         reason = why_not or "no round has both a valid value of the platform and one of the baseline"
         return Comparison(platform, task, Verdict.NOT_MEASURED, reason=reason, caveat=caveat)
     share = math.exp(statistics.fmean(logs_of(pairs).values()))
-    compared = Comparison(platform, task, Verdict.UNKNOWN, pairs, share, caveat=caveat)
+    step = mean_step(*next(choices(observations, host)))
+    compared = Comparison(platform, task, Verdict.UNKNOWN, pairs, share, step=step, caveat=caveat)
     if caveat is not None:
         reason = f"{caveat}: it shows that this works; the ratio is no result"
         return replace(compared, verdict=Verdict.FUNCTIONAL, reason=reason)

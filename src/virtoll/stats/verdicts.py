@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from virtoll import units
 from virtoll.stats.arrays import np, stdtr, stdtrit
 from virtoll.stats.compare import LEVEL, Comparison, Verdict, by_host, logs_of
+from virtoll.stats.ends import left_open
 from virtoll.stats.intervals import CONFIDENCE, Interval, holm
 from virtoll.stats.noise import moderated
 from virtoll.stats.states import TwoStates
@@ -61,7 +62,7 @@ class Judged:
     `different`: slower or faster. `reach`: half the simultaneous interval of all tests (Bonferroni). `at_least`: its
     near end, as a distance from 0 and not below it. `within`: what |true mean| stays below, one-sided at `alike_level`
     (two one-sided tests). `smallest`: the |mean| that 80 % of such runs would tell from 0. `gap`: by how much both ends
-    of all intervals are widened for two speeds of the host; tests are of what lies beyond it.
+    of all intervals are widened for two speeds of the host or a step of it; tests are of what lies beyond.
     """
 
     mean: Array
@@ -186,7 +187,8 @@ def decide(
     table = _Table.of(comparisons, control)
     if table is None:
         return comparisons, control
-    judged = judge(table.logs, rules, table.control, table.gaps(states), table.hidden((*comparisons, *control), width))
+    gaps = np.maximum(table.gaps(states), table.steps((*comparisons, *control)))
+    judged = judge(table.logs, rules, table.control, gaps, table.hidden((*comparisons, *control), width))
 
     def judged_family(family: Sequence[Comparison]) -> list[Comparison]:
         size, verdicts = sum(map(testable, family)), list(family)
@@ -279,6 +281,13 @@ class _Table:
                     gaps[row, column] = of[task].gap(platform)
         return gaps
 
+    def steps(self, comparisons: Iterable[Comparison]) -> Array:
+        """By task and platform, by how much a step of the host at its turn widens its intervals."""
+        steps = np.zeros(self.logs.shape[:2])
+        for comparison in filter(testable, comparisons):
+            steps[self.place(comparison)] = left_open(comparison.step)
+        return steps
+
     def hidden(self, comparisons: Iterable[Comparison], width: WidthOf) -> Array:
         """By task and platform, the width of what was tested."""
         hidden = np.zeros(self.logs.shape[:2])
@@ -338,6 +347,9 @@ def told_by(comparison: Comparison, judged: Judged, at: tuple[int, int], rules: 
     if margin is not None:
         reason = f"two one-sided tests at {rules.alike_level:.2g} leave less than {units.percent(margin)}"
         return replace(numbered, verdict=Verdict.ALIKE, margin=margin, reason=reason)
+    if gap and gap == left_open(comparison.step):
+        apart = f"before its turn and after it the host's values were {_factor(abs(comparison.step)):.2f} apart"
+        return replace(numbered, reason=f"{apart}: anything from {shown} agrees with both")
     if gap:
         reason = f"the host ran this at two speeds, {_factor(gap):.2f} apart: anything from {shown} agrees with both"
         return replace(numbered, reason=reason)

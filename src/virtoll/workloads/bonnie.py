@@ -7,22 +7,32 @@ minutes where those are dear. Source of the figures: the line of comma-separated
 Several processes are so many of the program, each in a folder of its own with its part of the work. They wait for each
 other before each test, at the semaphores that its ``-p`` makes (``-y s``). Its own ``-c`` is a number in its report:
 2.00a starts no more threads for it.
+
+The program sleeps for three seconds while its seekers start (``sleep(3)`` in ``CFileOp::seek_test``, bon_io.cpp). No
+option leaves that out, and on a fast disk it is most of what a small file takes. So the metric is the duration without
+it. Several processes sleep at the same time, and then wait for the last one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Final, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import ByteSize, Field, model_validator
 
 from virtoll.errors import GuestCannot, GuestError
 from virtoll.experiment.model import Parameters
-from virtoll.workloads.base import DURATION, Bench, Figures, Measurement, Metric
+from virtoll.runfolder.records import Clock, duration_ns, outside_ns
+from virtoll.workloads.base import Bench, Figures, Measurement, Metric
 from virtoll.workloads.on_disk import DiskWorkload
 from virtoll.workloads.programs import ProgramOutput, attempt, ending, run, write
+
+WORKING_TIME = Metric("working_time", "ns", "lower", "figures")
+SLEEP_NS: Final[dict[str, int]] = {"2.00a": 3_000_000_000}
+"""How long the program sleeps in each run, by its version: its source has the number, and strace saw it."""
 
 _MIB = 2**20
 _FILES_UNIT = 1024
@@ -60,8 +70,9 @@ _CHARACTER_RATES: Final[dict[int, str]] = {_PUTC: "putc_bytes_per_second", _GETC
 _CHARACTER_LATENCIES: Final[dict[int, str]] = {38: "putc_latency_ns", 41: "getc_latency_ns"}
 _CHARACTERS_BYTES = 20 * _MIB  # of so much of the file, at most
 _CHARACTER_SECONDS = 3e-7
+_SEEK_SECONDS = 1e-5
 _UNITS_NS: Final[dict[str, int]] = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_SEEKS, _SEEKERS = 8192, 5  # its own defaults
+_SEEKERS = 5  # its own default
 _NAME, _EACH = "guest", "@"
 _NUMBERS = "/tmp/virtoll-bonnie"  # noqa: S108 - in the guest, where nobody else is
 _AS_ROOT = ("-u", "root")
@@ -73,6 +84,7 @@ class BonnieParameters(Parameters):
 
     ``small_files``: a multiple of 1024, quick 1024; bonnie++'s own default, and so probably Mattos's, is 16384 of
     ``small_file_bytes`` 0. No small files with 0. ``per_character``: putc() and getc() too, as the tool does by itself.
+    ``seeks``: in all, as many as it makes by itself; a multiple of ``processes``, 0 for none.
     ``processes``: how many at once, each with an equal part of the large file, of the small ones and of the seeks.
     """
 
@@ -90,6 +102,7 @@ class BonnieParameters(Parameters):
         default=_FILES_UNIT, ge=0, le=2**24, multiple_of=_FILES_UNIT, description="how many small files; 0: none"
     )
     small_file_bytes: ByteSize = Field(default=ByteSize(0), ge=0, le=2**24, description="size of a small file")
+    seeks: int = Field(default=8192, ge=0, le=2**24, description="places of the large file that are sought; 0: none")
     per_character: bool = Field(default=False, description="whether putc() and getc() are timed too")
     processes: int = Field(default=1, ge=1, le=64, description="processes at once, each with an equal part")
 
@@ -97,6 +110,8 @@ class BonnieParameters(Parameters):
     def _parts_are_whole(self) -> Self:
         if self.file_bytes % (2 * _MIB * self.processes):
             raise ValueError("file_bytes must be a multiple of 2 MiB times processes: each has a file of its own")
+        if self.seeks % self.processes:
+            raise ValueError("seeks must be a multiple of processes: each makes its part")
         if self.small_files % (_FILES_UNIT * self.processes):
             raise ValueError(f"small_files must be a multiple of {_FILES_UNIT} times processes: each makes its part")
         return self
@@ -114,17 +129,22 @@ class Bonnie(DiskWorkload[BonnieParameters]):
     origin: ClassVar[str] = "Mattos 2012, Suresh 2014"
     resource: ClassVar[str] = "disk"
     parameter_model = BonnieParameters
-    metrics: ClassVar[tuple[Metric, ...]] = (DURATION,)
+    metrics: ClassVar[tuple[Metric, ...]] = (WORKING_TIME,)
     packages: ClassVar[tuple[str, ...]] = ("bonnie++",)
     most_slowdown: ClassVar[float] = 4.0
 
     def native_seconds(self) -> float:
-        """The file at 300 MB/s, four times; 8192 seeks; six passes over the small files; a system call a character."""
+        """The file at 300 MB/s, four times; the seeks; six passes over the small files; a system call a character."""
         parameters = self.parameters
         most = parameters.processes * _CHARACTERS_BYTES  # each of its own file
         characters = 2 * min(parameters.file_bytes, most) if parameters.per_character else 0
         small = parameters.small_files * (1e-4 + parameters.small_file_bytes / 3e8)
-        return 1.0 + 4 * parameters.file_bytes / 3e8 + small + characters * _CHARACTER_SECONDS
+        seeks = parameters.seeks * _SEEK_SECONDS
+        return 0.1 + 4 * parameters.file_bytes / 3e8 + seeks + small + characters * _CHARACTER_SECONDS
+
+    def estimate_seconds(self, slowdown: float) -> float:
+        """As of all programs, and the sleep, which no emulator makes longer."""
+        return super().estimate_seconds(slowdown) + max(SLEEP_NS.values()) / 1e9
 
     def data_bytes(self) -> int:
         """The large file, removed before the small ones are made; a block for each of those at least."""
@@ -150,11 +170,10 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         parameters = self.parameters
         mebibytes = int(parameters.file_bytes) // _MIB // parameters.processes
         files = parameters.small_files // _FILES_UNIT // parameters.processes
+        seeks = parameters.seeks // parameters.processes
         options = [] if parameters.per_character else ["-f"]
-        seeks = ""
         if parameters.processes > 1:
             options += ["-y", "s"]
-            seeks = f":{_SEEKS // parameters.processes}:{_SEEKERS}"
         return [
             "bonnie++",
             "-q",
@@ -162,7 +181,7 @@ class Bonnie(DiskWorkload[BonnieParameters]):
             "-d",
             folder,
             "-s",
-            f"{mebibytes}:{int(parameters.chunk_bytes)}{seeks}",
+            f"{mebibytes}:{int(parameters.chunk_bytes)}:{seeks}:{_SEEKERS}",
             "-n",
             f"{files}:{int(parameters.small_file_bytes)}:{int(parameters.small_file_bytes)}" if files else "0",
             "-r",
@@ -190,9 +209,9 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         return None
 
     def measure(self, bench: Bench) -> Measurement:
-        """As all; the semaphores are removed afterwards."""
+        """As all, with the working time among the figures; the semaphores are removed afterwards."""
         try:
-            return super().measure(bench)
+            return _with_working_time(super().measure(bench))
         finally:
             if self.parameters.processes > 1 and not bench.guest.ended:
                 with contextlib.suppress(GuestError):
@@ -208,7 +227,7 @@ class Bonnie(DiskWorkload[BonnieParameters]):
     def check(self, bench: Bench, figures: Figures) -> str:
         """What it says that it did, and what it left."""
         left = bench.data_state(False).get("files")
-        return _done(figures["file_bytes"], figures["chunk_bytes"], figures["small_files"], left)
+        return _done(figures, figures["chunk_bytes"], left)
 
     def expected(self, prepared: str | None, figures: Figures) -> str | None:
         """What was asked for, as far as it is reported, and nothing left.
@@ -216,9 +235,26 @@ class Bonnie(DiskWorkload[BonnieParameters]):
         Version 2.00a obeys a chunk and reports none.
         """
         del prepared
-        parameters = self.parameters
-        chunk_bytes = None if figures["chunk_bytes"] is None else int(parameters.chunk_bytes)
-        return _done(int(parameters.file_bytes), chunk_bytes, parameters.small_files, 0)
+        parameters = self.parameters.model_dump(mode="json")
+        return _done(parameters, None if figures["chunk_bytes"] is None else parameters["chunk_bytes"], 0)
+
+
+def working_ns(clock: Clock, version: str) -> int | None:
+    """The outside duration without the program's sleep; None for a version of which the sleep is not known."""
+    took_ns = duration_ns(clock)
+    slept_ns = outside_ns(clock, SLEEP_NS[version]) if version in SLEEP_NS else None
+    if took_ns is None or slept_ns is None:
+        return None
+    return took_ns - slept_ns
+
+
+def _with_working_time(measured: Measurement) -> Measurement:
+    result = measured.result or {}
+    figures = result.get("figures")
+    if measured.clock is None or figures is None:
+        return measured
+    working_time = working_ns(measured.clock, figures["version"])
+    return replace(measured, result={**result, "figures": {**figures, WORKING_TIME.name: working_time}})
 
 
 def parse(output: str, *, per_character: bool = False) -> Figures:
@@ -250,6 +286,7 @@ def together(each: Sequence[Figures]) -> Figures:
         "version": each[0]["version"],
         "file_bytes": sum(process["file_bytes"] for process in each),
         "chunk_bytes": each[0]["chunk_bytes"],
+        "seeks": sum(process["seeks"] for process in each),
         "small_files": sum(process["small_files"] for process in each),
         **rates,
         **_over(each, "_latency_ns", max),
@@ -285,6 +322,7 @@ def _read(report: str, output: str, per_character: bool) -> Figures:
         "version": fields[1],
         "file_bytes": _size(fields[5]),
         "chunk_bytes": _size(fields[6]) if fields[6] else None,
+        "seeks": int(fields[7]),
         "small_files": int(fields[21]) * _FILES_UNIT if fields[21] else 0,
         **{name: _rate(fields[place], unit) for place, (name, unit) in rates.items()},
         **{name: _latency(fields[place]) for place, name in latencies.items()},
@@ -309,6 +347,7 @@ def _size(text: str) -> int:
     return int(match[1]) * _SIZES[match[2]]
 
 
-def _done(file_bytes: int, chunk_bytes: int | None, small_files: int, left: int | None) -> str:
+def _done(figures: Mapping[str, Any], chunk_bytes: int | None, left: int | None) -> str:
     chunks = "" if chunk_bytes is None else f" by {chunk_bytes}"
-    return f"{file_bytes} bytes{chunks}, {small_files} files, {left} left"
+    file = f"{figures['file_bytes']} bytes{chunks}, {figures['seeks']} seeks"
+    return f"{file}, {figures['small_files']} files, {left} left"
