@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 
 import pytest
 from tests.support import claims_camargos, claims_mattos, claims_suresh
+from tests.support.commands import in_process
 from tests.support.planned_runs import Platforms, answered, every_test
 
 from virtoll.reference.published import load_study, study_names
@@ -104,3 +107,11 @@ def test_most_claims_that_need_no_assisted_cpu_can_be_decided_quickly() -> None:
     )
     # Of these some tests are measured: they can be refuted.
     assert " ".join(sorted(refuted)) == "C01 C03 C06 C09 M02 M03 M06"
+
+
+@pytest.mark.parametrize("study", study_names())
+def test_a_study_is_repeated_in_half_an_hour(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At quick size by plan, on a host of two CPUs: what needs more is skipped."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
+    plans = [json.loads(in_process("plan", preset, "--json").stdout) for preset in load_study(study).presets]
+    assert sum(plan["estimated_seconds"] for plan in plans) <= 1800

@@ -176,7 +176,7 @@ class MariadbOltp(ProgramWorkload[MariadbOltpParameters]):
 
 def native_seconds(parameters: OltpParameters) -> float:
     """About 700 transactions a second on a bare host; what more threads bring is not counted on."""
-    return 1.0 + parameters.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
+    return 0.5 + parameters.transactions / _NATIVE_TRANSACTIONS_PER_SECOND
 
 
 def database_needs(parameters: OltpParameters) -> Needs:
