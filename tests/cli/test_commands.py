@@ -168,7 +168,9 @@ def test_each_paper_has_a_quick_size_and_its_own(preset: str) -> None:
     assert (quick["size"], paper["size"]) == ("quick", "paper")
     assert 0 < quick["estimated_seconds"] < paper["estimated_seconds"]
     labels = {trial["platform"] for trial in quick["trials"]}
-    assert labels >= {"native", "native-again", "netns", "runc", "runsc", "uml", "qemu-tcg"}
+    assert labels >= {"native", "native-again"}
+    for product in ("runc", "qemu-tcg"):
+        assert any(label.startswith(product) for label in labels)
     repetitions = {"camargos2008": 4, "mattos2012": 9, "schlosser2011": 9, "suresh2014": 20}
     assert 1 + max(trial["block"] for trial in paper["trials"]) == repetitions[preset]
     assert all(trial["skipped"] is None for trial in quick["trials"])

@@ -272,7 +272,7 @@ def test_days_of_work_are_begun_only_by_who_says_so(
 
 
 def test_a_papers_size_is_asked_about_before_anything_starts(tmp_path: Path) -> None:
-    finished = in_process("reproduce", "suresh2014", "--size", "paper", "--platform", "runsc", runs=tmp_path)
+    finished = in_process("reproduce", "suresh2014", "--size", "full", "--platform", "runsc", runs=tmp_path)
     assert_refused(finished, "suresh2014", "days", "--yes")
     assert list(tmp_path.iterdir()) == []
 
