@@ -67,12 +67,12 @@ def test_a_preset_plans_what_its_claims_ask_for(
             {"native": "native", "qemu-kvm": "kvm", "virtualbox": "virtualbox"},
             set(),
         ),
-        # At quick size no platform is hardware-assisted, and builds, databases and pictures that take minutes are not
-        # measured on an emulated CPU (K04, K15, K16).
+        # At quick size no platform is hardware-assisted, builds, databases and pictures that take minutes are not
+        # measured on an emulated CPU (K04, K15, K16), and one virtual CPU has one thread (K13).
         (
             *("suresh2014", "quick", claims_suresh.PLATFORMS),
             {"native": "native", "runc": "kvm", "qemu-tcg": "virtualbox"},
-            {("K04", 0), ("K04", 1), ("K15", 0), ("K15", 1), ("K16", 0)},
+            {("K04", 0), ("K04", 1), ("K13", 0), ("K15", 0), ("K15", 1), ("K16", 0)},
         ),
     ],
 )
