@@ -136,7 +136,7 @@ def test_two_parameters_that_change_one_at_a_time_have_a_curve_each() -> None:
 
 
 def test_what_a_study_did_by_one_to_eight_threads_is_drawn_over_them() -> None:
-    study = load_experiment(find_experiment("suresh2014"), catalogue(), Selection(size="paper"))
+    study = load_experiment(find_experiment("suresh2014"), catalogue(), Selection(size="full"))
     metric = METRIC.replace(name="duration", unit="ns")
     tasks = [
         Task(one.workload, metric, canonical(one.parameters.model_dump(mode="json")), "") for one in study.workloads

@@ -41,8 +41,8 @@ def test_a_client_outside_reaches_the_database_over_the_link() -> None:
     (allowed,) = (argv[-1] for argv in guest.ran if "CREATE USER" in argv[-1])
     assert f"'virtoll'@'{link.peer_address}'" in allowed, "nobody else is let in"
     assert guest.servers == {}
-    assert guest.patience == [60.0, 75.0, 615.0, 915.0, 2260.714]
-    assert beside.patience == [75.0, 1360.714]
+    assert guest.patience == [60.0, 75.0, 615.0, 915.0, 1760.714]
+    assert beside.patience == [75.0, 860.714]
     assert guest.ran[-1] == ["rm", "-rf", "/data/virtoll-mariadb"]
 
 
