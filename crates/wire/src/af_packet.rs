@@ -4,17 +4,16 @@
 //! interface, of which only the first bytes of a frame are kept, so that 64 MiB hold about 400 000 frames.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use crate::backend::{Collect, Generate, Quiet, SinkCounts, Start, Stop, check_link};
-use crate::frame::Composer;
-use crate::pacing::{BATCH_FRAMES, FrameSender, send};
+use crate::backend::{Collect, Quiet, SinkCounts, Start, Stop, check_link};
 use crate::sequence_accounting::{Books, Expectation};
 use crate::sink::{self, Captured, FrameReceiver};
 use crate::socket::interface_index;
-use crate::source::{SourceCounts, SourcePlan};
+use crate::source::SourcePlan;
 use crate::sys::packet_socket;
 
+pub(crate) mod source;
 pub(crate) mod sys;
 
 /// The back end's name in results.
@@ -22,59 +21,16 @@ pub const NAME: &str = "af-packet";
 /// The sink's name in results.
 pub const SINK_NAME: &str = "tpacket";
 
-/// Flat out, so many frames are on the path at most.
-pub(crate) const FLAT_OUT_ON_THE_WAY_FRAMES: usize = 64;
-
-struct Sender {
-    socket: OwnedFd,
-    batch: sys::SendBatch,
-}
-
-impl FrameSender for Sender {
-    #[inline]
-    fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
-        self.batch.frame(index, bytes)
-    }
-
-    #[inline]
-    fn send(&mut self, count: usize) -> io::Result<usize> {
-        self.batch.send(self.socket.as_fd(), count)
-    }
-}
-
-/// One source on a packet socket.
-pub struct Generator {
-    plan: SourcePlan,
-    sender: Sender,
-    composer: Composer,
-}
-
-impl Generator {
-    /// Opens the socket and writes the frames.
-    ///
-    /// # Errors
-    /// No such interface, no right to open packet sockets, or frames that cannot be.
-    pub fn open(plan: SourcePlan) -> io::Result<Self> {
-        let composer = plan.composer()?;
-        let link = check_link(&plan.interface, &composer)?;
-        let socket = packet_socket(0, link.index)?;
-        let bytes = composer.largest_bytes();
-        sys::bypass_queueing(socket.as_fd())?;
-        if plan.frames_per_second.is_none() {
-            sys::keep_few_on_the_way(socket.as_fd(), bytes, FLAT_OUT_ON_THE_WAY_FRAMES)?;
-        }
-        let mut batch = sys::SendBatch::new(BATCH_FRAMES, bytes, 0);
-        for index in 0..BATCH_FRAMES {
-            composer.prepare(batch.frame(index, bytes));
-        }
-        Ok(Self { plan, sender: Sender { socket, batch }, composer })
-    }
-}
-
-impl Generate for Generator {
-    fn generate(&mut self, start: &Start) -> io::Result<Vec<SourceCounts>> {
-        send(&mut self.sender, &self.composer, &self.plan, start.wait()).map(|counts| vec![counts])
-    }
+/// Opens the socket and writes the frames.
+///
+/// # Errors
+/// No such interface, no right to open packet sockets, or frames that cannot be.
+pub fn open(plan: SourcePlan) -> io::Result<source::Generator> {
+    let composer = plan.composer()?;
+    let link = check_link(&plan.interface, &composer)?;
+    let socket = packet_socket(0, link.index)?;
+    sys::bypass_queueing(socket.as_fd())?;
+    source::Generator::on(socket, plan, composer, 0)
 }
 
 struct Rings(Vec<sys::Ring>);

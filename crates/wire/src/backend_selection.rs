@@ -120,8 +120,8 @@ fn open_all(generator: Generator, plans: &[SourcePlan]) -> Result<Senders, Refus
         let plan = plan.clone();
         let generator: io::Result<Box<dyn Generate>> = match generator {
             Generator::AfXdp => af_xdp::Generator::open(plan).map(|one| Box::new(one) as _),
-            Generator::Udp => udp::Generator::open(plan).map(|one| Box::new(one) as _),
-            _ => af_packet::Generator::open(plan).map(|one| Box::new(one) as _),
+            Generator::Udp => udp::open(plan).map(|one| Box::new(one) as _),
+            _ => af_packet::open(plan).map(|one| Box::new(one) as _),
         };
         let generator = generator.map_err(|cause| refused((place, cause)))?;
         Ok(Sender { generator, sources: vec![place] })

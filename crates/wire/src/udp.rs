@@ -6,81 +6,38 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
-use crate::af_packet::FLAT_OUT_ON_THE_WAY_FRAMES;
-use crate::af_packet::sys::{
-    SendBatch, bind_to_interface, keep_few_on_the_way, report_full_queues,
-};
-use crate::backend::{Generate, Start, check_link};
-use crate::frame::Composer;
-use crate::pacing::{BATCH_FRAMES, FrameSender, send};
-use crate::source::{SourceCounts, SourcePlan};
+use crate::af_packet::source::Generator;
+use crate::af_packet::sys::{bind_to_interface, report_full_queues};
+use crate::backend::check_link;
+use crate::source::SourcePlan;
 
 /// The back end's name in results.
 pub const NAME: &str = "udp";
 
-struct Sender {
-    socket: OwnedFd,
-    batch: SendBatch,
-}
-
-impl FrameSender for Sender {
-    #[inline]
-    fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
-        self.batch.frame(index, bytes)
+/// Opens the socket and writes the frames.
+///
+/// # Errors
+/// No such interface, an address that it does not have, a destination without a route, or frames that differ in what
+/// one socket cannot change.
+pub fn open(plan: SourcePlan) -> io::Result<Generator> {
+    let composer = plan.composer()?;
+    check_link(&plan.interface, &composer)?;
+    let (repr, layout) = (&plan.shape.repr, composer.layout());
+    if layout.tagged || plan.shape.flows > 1 || !composer.destinations().is_empty() {
+        let sentence = "a UDP socket sends untagged frames of one flow to one destination";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
     }
-
-    #[inline]
-    fn send(&mut self, count: usize) -> io::Result<usize> {
-        self.batch.send(self.socket.as_fd(), count)
-    }
-}
-
-/// One source on a UDP socket.
-pub struct Generator {
-    plan: SourcePlan,
-    sender: Sender,
-    composer: Composer,
-}
-
-impl Generator {
-    /// Opens the socket and writes the frames.
-    ///
-    /// # Errors
-    /// No such interface, an address that it does not have, a destination without a route, or frames that differ in what
-    /// one socket cannot change.
-    pub fn open(plan: SourcePlan) -> io::Result<Self> {
-        let composer = plan.composer()?;
-        check_link(&plan.interface, &composer)?;
-        let (repr, layout) = (&plan.shape.repr, composer.layout());
-        if layout.tagged || plan.shape.flows > 1 || !composer.destinations().is_empty() {
-            let sentence = "a UDP socket sends untagged frames of one flow to one destination";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
-        }
-        let family = if layout.ipv6 { AddressFamily::INET6 } else { AddressFamily::INET };
-        let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-        // Before the address: gVisor frees a port as it was reserved for the interface that the socket has last.
-        bind_to_interface(socket.as_fd(), &plan.interface)?;
-        bind(&socket, &SocketAddr::new(repr.source_address, repr.source_port))?;
-        connect(&socket, &SocketAddr::new(repr.destination_address, repr.destination_port))?;
-        report_full_queues(socket.as_fd(), layout.ipv6)?;
-        let bytes = composer.largest_bytes();
-        if plan.frames_per_second.is_none() {
-            keep_few_on_the_way(socket.as_fd(), bytes, FLAT_OUT_ON_THE_WAY_FRAMES)?;
-        }
-        let mut batch = SendBatch::new(BATCH_FRAMES, bytes, layout.payload());
-        for index in 0..BATCH_FRAMES {
-            composer.prepare(batch.frame(index, bytes));
-        }
-        Ok(Self { plan, sender: Sender { socket, batch }, composer })
-    }
-}
-
-impl Generate for Generator {
-    fn generate(&mut self, start: &Start) -> io::Result<Vec<SourceCounts>> {
-        send(&mut self.sender, &self.composer, &self.plan, start.wait()).map(|counts| vec![counts])
-    }
+    let family = if layout.ipv6 { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // Before the address: gVisor frees a port as it was reserved for the interface that the socket has last.
+    bind_to_interface(socket.as_fd(), &plan.interface)?;
+    bind(&socket, &SocketAddr::new(repr.source_address, repr.source_port))?;
+    connect(&socket, &SocketAddr::new(repr.destination_address, repr.destination_port))?;
+    report_full_queues(socket.as_fd(), layout.ipv6)?;
+    let from = layout.payload();
+    Generator::on(socket, plan, composer, from)
 }
