@@ -7,8 +7,8 @@ what a carried run must have measured.
 
 from __future__ import annotations
 
-import json
 import tarfile
+import tempfile
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache
@@ -19,7 +19,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from virtoll.platforms import EVERY_PLATFORM
-from virtoll.stats.compared import Allowed
+from virtoll.report import Analysis, load_analysis
+from virtoll.stats.compared import Allowed, Reading
+from virtoll.stats.readings import cells_of
 from virtoll.stats.sides import matches
 
 ITEMS: Final = Path(__file__).with_name("studies.yaml")
@@ -42,7 +44,7 @@ class State(StrEnum):
 
 
 class Measured(BaseModel):
-    """What a run of `preset` (None: of the study's own) must have; any valid trial if nothing is asked for."""
+    """What a run of `preset` (None: of the study's own) must have; any value if nothing is asked for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     preset: str | None = None
@@ -101,11 +103,11 @@ def _is_measured(study: str, item: Item) -> bool:
     packed = RUNS / f"{item.run.preset or study}.tar.xz"
     if not packed.is_file():
         return False
-    manifest, trials = _records(packed)
-    if not _fits(manifest["experiment"], item.run.experiment):
+    analysis = carried_run(packed)
+    if not _fits(analysis.data.manifest.experiment, item.run.experiment):
         return False
-    for trial in trials:
-        if item.run.workload in (None, trial["workload"]) and _fits(_attributes(trial, manifest), item.run.where):
+    for cell in cells_of(analysis, Reading.VALUE):
+        if item.run.workload in (None, cell.task.workload) and _fits(cell.attributes, item.run.where):
             return True
     return False
 
@@ -114,33 +116,12 @@ def _fits(attributes: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
     return all(matches(attributes.get(key), value) for key, value in conditions.items())
 
 
-def _attributes(trial: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a trial what `where` can name, as `virtoll.stats.readings` has it."""
-    attributes = {"guests": 1, **manifest["experiment"]["guest"], **(trial["scale"] or {}), **trial["parameters"]}
-    for key, value in (trial["condition"] or {}).items():
-        attributes[f"neighbour_{key}"] = value
-    return attributes
-
-
 @cache
-def _records(packed: Path) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
-    """The manifest and the valid trials of a run that the package carries."""
-    manifest: dict[str, Any] = {}
-    trials: list[dict[str, Any]] = []
-    with tarfile.open(packed) as archive:
-        for member in archive:
-            stream = archive.extractfile(member)
-            if stream is None:
-                continue
-            if Path(member.name).name == "manifest.json":
-                manifest = json.load(stream)
-            elif Path(member.name).name == "trials.jsonl":
-                trials += filter(_is_valid, map(json.loads, stream))
-    return manifest, tuple(trials)
-
-
-def _is_valid(trial: Mapping[str, Any]) -> bool:
-    return bool(trial["status"] == "ok" and not trial["warm_up"])
+def carried_run(packed: Path) -> Analysis:
+    """The analysis of a run that the package carries."""
+    with tempfile.TemporaryDirectory() as scratch, tarfile.open(packed) as archive:
+        archive.extractall(scratch)  # noqa: S202 - our own archive
+        return load_analysis(Path(scratch) / packed.name.removesuffix(".tar.xz"))
 
 
 def rows(study: str) -> Iterable[tuple[str, str, str, str]]:

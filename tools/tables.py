@@ -13,10 +13,8 @@ import json
 import os
 import re
 import sys
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +43,7 @@ from virtoll.experiment.sizes import SIZES_MEANING
 from virtoll.experiment.topology import HostAddress, NeighbourNics, Role, Testbed
 from virtoll.platforms import PLATFORMS
 from virtoll.platforms.base import VALIDATION_WORDS
-from virtoll.report import Analysis, load_analysis, words
+from virtoll.report import words
 from virtoll.report.answer import rankings
 from virtoll.report.dataset.tables import TABLES as DATASET_TABLES
 from virtoll.report.row_tables import ROWS
@@ -177,18 +175,9 @@ def workloads(folder: Path) -> str:
     )
 
 
-@cache
-def shown_run() -> Analysis:
-    """The analysis of ``SHOWN_RUN``, as the package carries it."""
-    packed = ROOT / "src" / "virtoll" / "reference" / "runs" / f"{SHOWN_RUN}.tar.xz"
-    with tempfile.TemporaryDirectory() as scratch, tarfile.open(packed) as archive:
-        archive.extractall(scratch)  # noqa: S202 - our own archive
-        return load_analysis(Path(scratch) / SHOWN_RUN)
-
-
 def costs(folder: Path) -> str:  # noqa: ARG001 - as the other tables
     """What a real run says: the baseline's medians, the A/A control, then a row for each platform."""
-    analysis = shown_run()
+    analysis = studies.carried_run(studies.RUNS / f"{SHOWN_RUN}.tar.xz")
     tasks = [one.task for one in rankings(analysis)]
     said = {(one.platform, one.task): words.said(one).text for one in (*analysis.control, *analysis.comparisons)}
     rows = [

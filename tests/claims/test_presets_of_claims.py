@@ -94,7 +94,10 @@ def test_the_quick_size_of_camargos_has_an_emulated_nic() -> None:
 
 
 def test_most_claims_that_need_no_assisted_cpu_can_be_decided_quickly() -> None:
-    """Of the quick presets' own platforms, which a host without KVM can hold; two CPUs are too few for S10."""
+    """By the quick presets' own platforms, which a host without KVM can hold.
+
+    A load that forwards needs a third CPU (S11, S12, S13), and guests apart from it a fourth (S10).
+    """
     decided, refuted = set(), set()
     for study in study_names():
         planned = [answered(study, preset, "quick") for preset in load_study(study).presets]

@@ -62,25 +62,23 @@ def impossible(claim: Claim, names: Names) -> str | None:
         for key, value, known in _asked(test, names):
             if value not in known:
                 return _unknown(f"tests.{place}.{key}", value, known)
-        unmet = _unmet(test, names)
-        if unmet is not None:
-            return f"key 'tests.{place}.{unmet}"
+        for key, why in _unmet(test, names):
+            return f"key 'tests.{place}.{key}': {why}"
     return None
 
 
-def _unmet(test: Test, names: Names) -> str | None:
-    """The first condition that no run meets: its key within the test, a quotation mark, and why."""
+def _unmet(test: Test, names: Names) -> Iterator[tuple[str, str]]:
+    """The conditions that no run meets: the key of each within the test, and why."""
     against = test.against if isinstance(test.against, Against) else Against(platforms="baseline")
     of_test, theirs = _listed(test.workload), _listed(against.workload or test.workload)
     for key, where, workloads in (("where", test.where, of_test), ("against.where", against.where, theirs)):
         for name, value in where.items():
             why = _unmet_value(value, _values_of(name, workloads, names))
             if why is not None:
-                return f"{key}.{name}': {why}"
+                yield f"{key}.{name}", why
     for key in ("link_mbit_per_second", "overloaded"):
         if getattr(test, key) and not set(of_test) & set(names.forwarding):
-            return f"{key}': {' or '.join(of_test)} forwards no frames; leave it out"
-    return None
+            yield key, f"{' or '.join(of_test)} forwards no frames; leave it out"
 
 
 def _values_of(name: str, workloads: Collection[str], names: Names) -> list[Values]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 from virtoll.errors import Problem, UsageError, complaint
 from virtoll.experiment.describe import allowed_values, literal_values
 from virtoll.experiment.file import ConsolidationFile, ExperimentFile
+from virtoll.experiment.model import SIZE_LAYERS
 from virtoll.experiment.near import choices, did_you_mean, near
 from virtoll.runfolder.yaml_file import MOST_PROBLEMS, YamlText
 
@@ -105,14 +106,6 @@ def unknown_key(key: object, known: Iterable[str]) -> str:
     return f"not known; {did_you_mean(near(key, names))}allowed keys: {', '.join(names)}"
 
 
-# In which sizes a key of one may stand; the last one that has it counts.
-_LAID: Final[Mapping[str, tuple[str, ...]]] = {
-    "quick": ("quick",),
-    "paper": ("paper",),
-    "full": ("paper", "full"),
-}
-
-
 def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> UsageError:
     """The same, each problem with where it stands in the file, in its order, and the keys that are there twice.
 
@@ -124,7 +117,7 @@ def located(error: UsageError, text: YamlText, file: Path, size: str | None) -> 
 
 def _placed(problem: Problem, text: YamlText, file: Path, size: str | None) -> Problem:
     parts = problem.place
-    for name in _LAID.get(size or "", ()):
+    for name in SIZE_LAYERS.get(size or "", ()):
         inside = ("sizes", name, *problem.place)
         if text.depth(inside) - 2 >= max(text.depth(problem.place), 1):
             parts = inside

@@ -149,6 +149,12 @@ class Scale:
         return tuple(point for point in self.points if point.guests <= self.most.get(label, point.guests))
 
 
+SIZE_LAYERS: Mapping[str, tuple[str, ...]] = {
+    "quick": ("quick",),
+    "paper": ("paper",),
+    "full": ("paper", "full"),
+}
+"""Each size of an experiment with the sizes whose keys it has; those of a later one take the place of an earlier's."""
 STUDIES = ("camargos2008", "mattos2012", "schlosser2011", "suresh2014")
 """Whose published numbers an experiment may be set beside: those of `reference/studies.yaml`."""
 

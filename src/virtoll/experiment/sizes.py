@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from virtoll.errors import UsageError
 from virtoll.experiment.complaints import Gathered, unknown_key, wrong
+from virtoll.experiment.model import SIZE_LAYERS
 
 Document = dict[str, Any]
 NEEDED: Final = ("quick", "paper")
 """The sizes that each file with sizes has."""
-SIZES: Final = (*NEEDED, "full")
+SIZES: Final = tuple(SIZE_LAYERS)
 SIZE_KEYS: Final = (
     "platforms",
     "workloads",
@@ -58,9 +59,9 @@ def at_size(document: Document, size: str | None, path: Path) -> tuple[Document,
     if taken not in sizes:
         raise UsageError(f"{path}: there is no size {taken!r}; allowed: {', '.join(sizes)}")
     base = {key: value for key, value in document.items() if key != "sizes"}
-    if taken == "full":
-        base = _laid_over(base, sizes["paper"])
-    return _laid_over(base, sizes[taken]), taken
+    for layer in SIZE_LAYERS[taken]:
+        base = _laid_over(base, sizes[layer])
+    return base, taken
 
 
 def _laid_over(base: Document, size: Document | None) -> Document:

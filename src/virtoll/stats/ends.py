@@ -4,8 +4,7 @@ A host that changes its speed in a block is slower for all platforms on one side
 entries in the round is on one side too, so that platforms on the other side seem to differ, in every block in which
 they stand there. The nearest entries before and after a platform's turn leave few platforms between both speeds, and by
 half of their difference at most: intervals are widened by that. From `ENOUGH_ROUNDS` rounds on the median over rounds
-leaves such a round out. Main functions: `round_bases`,
-`mean_step`. Pure.
+leaves such a round out. Main functions: `round_bases`, `mean_step`. Pure.
 """
 
 import math
